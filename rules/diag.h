@@ -1,0 +1,67 @@
+/**
+ * @file rules/diag.h  What people are told about a file: place, code, text.
+ *
+ * Model:     a bounded list, filled by readers and checkers, printed where the user is.
+ * Ownership: the list owns copies of all texts; init / fini.
+ * Threads:   one list, one thread.
+ * Errors:    none; beyond RULES_DIAGS_MAX diagnostics are only counted.
+ */
+#ifndef RULES_DIAG_H
+#define RULES_DIAG_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+enum {
+    RULES_DIAGS_MAX = 64,
+    RULES_DIAG_TEXT_BYTES_MAX = 256,
+    RULES_DIAG_LINE_BYTES_MAX = 160, /* of the source line shown */
+};
+
+enum rules_severity {
+    RULES_ERROR = 0,
+    RULES_WARNING,
+};
+
+/** Where in a file: both from 1. Line 0 is the file as a whole. */
+struct rules_mark {
+    uint32_t line;
+    uint32_t column;
+};
+
+struct rules_diag {
+    enum rules_severity severity;
+    struct rules_mark mark;
+    const char *code; /* stable: listed in rules/README.md */
+    char text[RULES_DIAG_TEXT_BYTES_MAX];
+    char source[RULES_DIAG_LINE_BYTES_MAX]; /* the line, made printable */
+};
+
+struct rules_diags {
+    const char *file; /* borrowed from the caller of init */
+    uint32_t n_errors;
+    uint32_t n_warnings;
+    uint32_t n_kept;
+    struct rules_diag kept[RULES_DIAGS_MAX];
+};
+
+void rules_diags_init(struct rules_diags *diags, const char *file);
+
+/**
+ * Add one diagnostic.
+ *
+ * @param source  the whole text that `mark` points into, to show the line; may be NULL
+ * @param code    a string literal
+ * @param format  printf-like; bytes outside printable ASCII are shown as \xNN
+ */
+void rules_diags_add(struct rules_diags *diags, enum rules_severity severity,
+                     struct rules_mark mark, const char *source, size_t source_len,
+                     const char *code, const char *format, ...)
+    __attribute__((format(printf, 7, 8)));
+
+/** Print all as file:line:column: error: text [code], each with its line and a caret. */
+void rules_diags_print(const struct rules_diags *diags, FILE *out);
+
+#endif

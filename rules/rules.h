@@ -1,0 +1,154 @@
+/**
+ * @file rules/rules.h  The rules language: text in, "these limits apply" out.
+ *
+ * Model:     text -> YAML tree -> checked rules -> a compiled, immutable set ->
+ *            evaluate a request against it. Nothing here knows SPOP, stores or threads.
+ * Ownership: a set owns everything reachable from it, in one arena; views in results
+ *            point into the request's values, the set, or the result itself.
+ * Threads:   a set never changes after rules_load: any number of threads may evaluate
+ *            it. A request and a result belong to one thread.
+ * Errors:    people get diagnostics with line and column (diag.h), all of one run.
+ * Limits:    the named constants below.
+ */
+#ifndef RULES_RULES_H
+#define RULES_RULES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "rules/diag.h"
+
+#define RULES_MUST_USE __attribute__((warn_unused_result))
+
+enum {
+    RULES_FILE_BYTES_MAX = 4 * 1024 * 1024,
+    RULES_RULES_MAX = 10000,
+    RULES_NAME_BYTES_MAX = 64,  /* [a-z][a-z0-9_-]{0,63} */
+    RULES_SLOTS_MAX = 64,       /* descriptors that the rules of one set use */
+    RULES_HITS_MAX = 16,        /* limits that apply to one request */
+    RULES_KEY_PARTS_MAX = 6,
+    RULES_KEY_BYTES_MAX = 1024, /* one encoded key: key.h says how it stays below */
+    RULES_PATH_BYTES_MAX = 2048, /* longest path that is normalised */
+    RULES_LIMIT_ID_BYTES = 16,
+};
+
+/** Largest requests, burst or cost: products with ticks then stay exact in 2^53. */
+#define RULES_AMOUNT_MAX INT64_C(1000000000)
+
+/** A borrowed range of bytes. */
+struct rules_bytes {
+    const uint8_t *ptr;
+    size_t len;
+};
+
+enum rules_algorithm {
+    RULES_SLIDING_WINDOW = 0,
+    RULES_TOKEN_BUCKET,
+};
+
+enum rules_mode {
+    RULES_ENFORCE = 0,
+    RULES_SHADOW, /* decides and counts as if enforced, refuses nothing */
+};
+
+/** One limit, checked and in ticks. Immutable. */
+struct rules_limit {
+    const char *name; /* the rule's name; rule.limit where a rule has several */
+    enum rules_algorithm algorithm;
+    int64_t requests;
+    int64_t burst;   /* size of a token bucket; = requests otherwise */
+    int64_t per_us;
+    int64_t tick_us; /* smallest power of ten that leaves <= 10^6 ticks in per */
+    int64_t per_ticks;
+    uint32_t idx;    /* dense over the set, in file order */
+    /* Names the counter: a digest of domain, rule, limit, algorithm, per and key parts.
+     * The same in every set in which these are the same, whatever the numbers. */
+    uint8_t id[RULES_LIMIT_ID_BYTES];
+};
+
+struct rules_rule {
+    const char *name;
+    uint32_t idx; /* in file order */
+    enum rules_mode mode;
+    bool is_keyed;     /* false for key: [] */
+    bool is_advertised; /* shown in header fields; false for key: [] and shadow rules */
+    uint32_t n_limits;
+    const struct rules_limit *limits;
+};
+
+struct rules_set;
+
+/**
+ * Read, check and compile a rules file.
+ *
+ * @param name   what the diagnostics call the file; copied
+ * @param text   the file's bytes, not needed after the call
+ * @param diags  gets every error of meaning of one run
+ * @return the set, owned by the caller (rules_set_free), or NULL when diags has errors
+ */
+RULES_MUST_USE struct rules_set *rules_load(const char *name, struct rules_bytes text,
+                                            struct rules_diags *diags);
+
+/** Free a set and all that belongs to it. NULL is fine. */
+void rules_set_free(struct rules_set *set);
+
+const char *rules_set_domain(const struct rules_set *set);
+uint32_t rules_set_n_rules(const struct rules_set *set);
+uint32_t rules_set_n_limits(const struct rules_set *set);
+const struct rules_rule *rules_set_rule(const struct rules_set *set, uint32_t idx);
+
+/**
+ * Find the slot of a descriptor.
+ *
+ * @return 0 to RULES_SLOTS_MAX - 1, or -1 when no rule of the set uses the name
+ * @cost   one hash of the name
+ */
+int rules_set_slot(const struct rules_set *set, struct rules_bytes name);
+
+enum rules_value_type {
+    RULES_ABSENT = 0, /* not sent, NULL, or empty */
+    RULES_TEXT,       /* bytes as they are; numbers as decimal text */
+    RULES_ADDRESS,    /* 4 or 16 bytes in network order */
+};
+
+struct rules_value {
+    enum rules_value_type type;
+    struct rules_bytes bytes;
+};
+
+/** The descriptors of one request, by slot. Zeroed means all absent. */
+struct rules_request {
+    struct rules_value values[RULES_SLOTS_MAX];
+};
+
+/** A rule that applies to the request, and the key of its counters. */
+struct rules_hit {
+    const struct rules_rule *rule;
+    struct rules_bytes key;     /* injective encoding of the key parts; empty for [] */
+    bool is_address_standing_in; /* a key part was missing: the address took its place */
+};
+
+/** What evaluation found. Large: lives in a worker, not on the stack. */
+struct rules_result {
+    uint32_t n_hits;            /* in file order */
+    uint32_t n_matched;         /* rules that matched, also those skipped or left out */
+    uint32_t n_skipped_no_key;  /* matched, but no key and no address */
+    bool is_cut;                /* more than RULES_HITS_MAX limits applied */
+    bool is_path_as_it_stands;  /* the path could not be normalised */
+    struct rules_hit hits[RULES_HITS_MAX];
+    uint8_t keys[RULES_HITS_MAX][RULES_KEY_BYTES_MAX];
+    uint8_t path[RULES_PATH_BYTES_MAX];
+};
+
+/**
+ * Find the rules that apply to a request.
+ *
+ * @param result  filled; everything in it is overwritten but unused room
+ * @thread any, each with its own request and result
+ * @cost   does not grow with the rules that do not match; no allocation, no system call
+ */
+void rules_eval(const struct rules_set *set, const struct rules_request *request,
+                struct rules_result *result);
+
+#endif

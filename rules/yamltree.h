@@ -1,0 +1,74 @@
+/**
+ * @file rules/yamltree.h  YAML as a read-only tree with marks.
+ *
+ * Model:     libyaml events -> nodes in an arena. The only file that includes yaml.h is
+ *            yamltree.c. Scalars are text: every field has a declared type, so there are
+ *            no YAML surprises (no, on, 010).
+ * Ownership: a tree owns its nodes and a copy of its source; views live as long as it.
+ * Threads:   a tree is read-only after yamltree_parse.
+ * Errors:    diagnostics. Anchors, aliases, tags, merge keys, several documents,
+ *            duplicate keys, invalid UTF-8 and NUL are refused.
+ * Limits:    YAMLTREE_DEPTH_MAX, YAMLTREE_EVENTS_MAX, RULES_FILE_BYTES_MAX,
+ *            YAMLTREE_SCALAR_BYTES_MAX.
+ */
+#ifndef RULES_YAMLTREE_H
+#define RULES_YAMLTREE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "rules/diag.h"
+
+enum {
+    YAMLTREE_DEPTH_MAX = 32,
+    YAMLTREE_EVENTS_MAX = 200000,
+    YAMLTREE_SCALAR_BYTES_MAX = 65536,
+};
+
+enum yamltree_kind {
+    YAMLTREE_SCALAR = 0,
+    YAMLTREE_SEQUENCE,
+    YAMLTREE_MAPPING,
+};
+
+/** A node. Children of a mapping are its values, each with its `key`. */
+struct yamltree_node {
+    enum yamltree_kind kind;
+    struct rules_mark mark;
+    const char *text; /* SCALAR: NUL-terminated, holds no NUL inside */
+    size_t text_len;
+    bool is_quoted; /* SCALAR: "..." or '...' */
+    const char *key; /* child of a mapping: its key; else NULL */
+    struct rules_mark key_mark;
+    uint32_t n_children;
+    const struct yamltree_node *first; /* first child */
+    const struct yamltree_node *next;  /* next sibling */
+};
+
+struct yamltree;
+
+/**
+ * Parse one YAML document.
+ *
+ * @param text  need not be kept after the call
+ * @return the tree (yamltree_free), or NULL with errors in `diags`
+ */
+struct yamltree *yamltree_parse(const char *text, size_t len, struct rules_diags *diags);
+void yamltree_free(struct yamltree *tree);
+
+/** @return the root; a mapping, sequence or scalar, never NULL */
+const struct yamltree_node *yamltree_root(const struct yamltree *tree);
+
+/** Add a diagnostic at `mark` of this tree, with its source line. */
+void yamltree_diag(const struct yamltree *tree, struct rules_diags *diags,
+                   enum rules_severity severity, struct rules_mark mark, const char *code,
+                   const char *format, ...) __attribute__((format(printf, 6, 7)));
+
+/**
+ * Find the closest of `n` names to a misspelt one, for "did you mean".
+ *
+ * @return one of `names`, or NULL when none is near
+ */
+const char *yamltree_nearest(const char *text, const char *const *names, size_t n);
+
+#endif

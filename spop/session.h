@@ -1,0 +1,78 @@
+/**
+ * @file spop/session.h  The agent's side of one connection, without the connection.
+ *
+ * Model:     bytes in -> events; the session's own frames (AGENT-HELLO,
+ *            AGENT-DISCONNECT) are appended to a writer. The caller keeps the bytes
+ *            that next did not consume and offers them again with what follows. Any
+ *            split of a stream gives the same events and the same output.
+ * Ownership: keeps nothing but numbers; event.payload is a view into the input.
+ * Threads:   one session, one thread.
+ * Errors:    every malformed input has a stated answer (reference table of the
+ *            protocol): a DISCONNECT with a code, then SPOP_EVENT_CLOSE.
+ * Limits:    SPOP_HELLO_BYTES_MAX before the HELLO, the announced size afterwards.
+ * Not here:  timers, sockets, ACKs (ack.h; the caller answers NOTIFYs itself).
+ */
+#ifndef SPOP_SESSION_H
+#define SPOP_SESSION_H
+
+#include "spop/cursor.h"
+#include "spop/spop.h"
+
+enum spop_event_type {
+    SPOP_EVENT_MORE = 0, /* nothing complete: read more; `frame_bytes` says how much */
+    SPOP_EVENT_HELLO,    /* handshake done, AGENT-HELLO is in the output */
+    SPOP_EVENT_NOTIFY,   /* answer with exactly one ACK */
+    SPOP_EVENT_IGNORED,  /* a frame was skipped (unknown type): call again */
+    SPOP_EVENT_CLOSE,    /* send the output, then close */
+};
+
+struct spop_event {
+    enum spop_event_type type;
+    size_t frame_bytes;        /* MORE: prefix and body of the frame begun, 0 if unknown */
+    uint64_t stream_id;        /* NOTIFY */
+    uint64_t frame_id;         /* NOTIFY */
+    struct spop_bytes payload; /* NOTIFY: LIST-OF-MESSAGES */
+    enum spop_code code;       /* CLOSE: why, as sent to the peer */
+    bool is_peer_ending;       /* CLOSE: the peer sent DISCONNECT; an everyday event */
+    bool is_health_check;      /* CLOSE: a health check was answered */
+};
+
+enum spop_session_state {
+    SPOP_SESSION_NEW = 0, /* nothing received */
+    SPOP_SESSION_OPEN,    /* handshake done */
+    SPOP_SESSION_CLOSED,  /* DISCONNECT sent or health check answered */
+};
+
+struct spop_session {
+    enum spop_session_state state;
+    size_t frame_bytes_max;    /* agreed size: no frame of ours is larger */
+    size_t receive_bytes_max;  /* largest frame accepted: what HAProxy announced */
+    unsigned n_unknown_frames; /* skipped so far */
+    bool is_pipelined;         /* agreed capability */
+    enum spop_code peer_code;  /* code of the peer's DISCONNECT */
+};
+
+enum { SPOP_SESSION_ROOM_MIN = 512 }; /* output room that next and disconnect need */
+
+void spop_session_init(struct spop_session *s);
+
+/**
+ * Take the next frame from `in`.
+ *
+ * @param in     bytes received and not yet consumed
+ * @param out    has at least SPOP_SESSION_ROOM_MIN bytes of room (asserted)
+ * @param event  always filled
+ * @return bytes of `in` that are done with; 0 with SPOP_EVENT_MORE. After
+ *         SPOP_EVENT_CLOSE all of `in` is done with, now and in every later call.
+ */
+SPOP_MUST_USE size_t spop_session_next(struct spop_session *s, struct spop_bytes in,
+                                       struct spop_writer *out, struct spop_event *event);
+
+/**
+ * End the conversation from our side: append AGENT-DISCONNECT with `code`, once.
+ * Does nothing when the session is closed already.
+ */
+void spop_session_disconnect(struct spop_session *s, enum spop_code code,
+                             struct spop_writer *out);
+
+#endif

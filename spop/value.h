@@ -1,0 +1,56 @@
+/**
+ * @file spop/value.h  One typed value: the ten kinds of typed data.
+ *
+ * Model:     a decoded value is a small struct; texts and addresses stay in the frame.
+ * Ownership: `bytes` is a view into the decoded payload.
+ * Threads:   no shared state.
+ * Errors:    decoding goes through a sticky reader (cursor.h).
+ */
+#ifndef SPOP_VALUE_H
+#define SPOP_VALUE_H
+
+#include "spop/cursor.h"
+#include "spop/spop.h"
+
+enum spop_value_type {
+    SPOP_VALUE_NULL = 0,
+    SPOP_VALUE_BOOL = 1,
+    SPOP_VALUE_INT32 = 2,
+    SPOP_VALUE_UINT32 = 3,
+    SPOP_VALUE_INT64 = 4,
+    SPOP_VALUE_UINT64 = 5,
+    SPOP_VALUE_IPV4 = 6,
+    SPOP_VALUE_IPV6 = 7,
+    SPOP_VALUE_STRING = 8,
+    SPOP_VALUE_BINARY = 9,
+};
+
+struct spop_value {
+    enum spop_value_type type;
+    union {
+        bool boolean;            /* BOOL */
+        uint64_t integer;        /* the four integers, two's complement in 64 bits */
+        struct spop_bytes bytes; /* STRING, BINARY, IPV4 (4 bytes), IPV6 (16 bytes) */
+    };
+};
+
+/**
+ * Decode one typed value and move past it.
+ *
+ * @param value  filled when the reader is still ok afterwards, else a NULL value
+ * @errors  through the reader: SPOP_ERR_SHORT, SPOP_ERR_VARINT, SPOP_ERR_TYPE
+ */
+void spop_value_decode(struct spop_reader *r, struct spop_value *value);
+
+/** Encode `value`; through the writer SPOP_ERR_ROOM. */
+void spop_value_encode(struct spop_writer *w, const struct spop_value *value);
+
+/**
+ * Read an integer of any of the four integer kinds.
+ *
+ * @return true and `*out` when `value` is an integer that fits int64_t; else false,
+ *         `*out` untouched
+ */
+SPOP_MUST_USE bool spop_value_int64(const struct spop_value *value, int64_t *out);
+
+#endif
