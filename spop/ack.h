@@ -25,12 +25,15 @@ enum spop_scope {
     SPOP_SCOPE_RES = 4,
 };
 
-enum { SPOP_ACK_ROOM_MIN = 64 }; /* what begin needs: a frame with the neutral action */
+/** Output room that begin needs: a frame with the neutral action. */
+enum {
+    SPOP_ACK_ROOM_MIN = 64
+};
 
 struct spop_ack {
     struct spop_writer *out;
-    size_t start_off;     /* where the frame begins in `out` */
-    size_t end_off_max;   /* no byte of the frame at or beyond */
+    size_t start_off;   /* where the frame begins in `out` */
+    size_t end_off_max; /* no byte of the frame at or beyond */
     unsigned n_actions;
     unsigned n_left_out;
 };
@@ -41,7 +44,8 @@ struct spop_ack {
  * @param out              must have SPOP_ACK_ROOM_MIN bytes of room (asserted)
  * @param stream_id        copied from the NOTIFY bit for bit, also 0
  * @param frame_id         likewise
- * @param frame_bytes_max  the agreed max-frame-size: the frame will not be larger
+ * @param frame_bytes_max  the agreed max-frame-size: the frame will not be larger;
+ *                         SPOP_FRAME_SIZE_MIN to SPOP_FRAME_SIZE_MAX (asserted)
  */
 void spop_ack_begin(struct spop_ack *ack, struct spop_writer *out, uint64_t stream_id,
                     uint64_t frame_id, size_t frame_bytes_max);

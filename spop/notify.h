@@ -5,6 +5,7 @@
  * Ownership: every view points into the payload given to init.
  * Threads:   no shared state.
  * Errors:    sticky: after the first error every call returns the same error.
+ * Limits:    255 arguments a message, as the wire has one byte for their number.
  * Not here:  frame headers (frame.h), what a name means (the agent's decide/).
  */
 #ifndef SPOP_NOTIFY_H

@@ -9,8 +9,11 @@
  * Threads:   one session, one thread.
  * Errors:    every malformed input has a stated answer (reference table of the
  *            protocol): a DISCONNECT with a code, then SPOP_EVENT_CLOSE.
- * Limits:    SPOP_HELLO_BYTES_MAX before the HELLO, the announced size afterwards.
- * Not here:  timers, sockets, ACKs (ack.h; the caller answers NOTIFYs itself).
+ * Limits:    SPOP_HELLO_BYTES_MAX before the HELLO, afterwards the announced size but
+ *            never more than SPOP_FRAME_SIZE_MAX; SPOP_UNKNOWN_FRAMES_MAX.
+ * Not here:  timers, sockets, ACKs (ack.h; the caller answers NOTIFYs itself), the
+ *            payload of a NOTIFY: where notify.h finds it malformed, the caller calls
+ *            spop_session_disconnect with SPOP_CODE_INVALID.
  */
 #ifndef SPOP_SESSION_H
 #define SPOP_SESSION_H
@@ -28,9 +31,9 @@ enum spop_event_type {
 
 struct spop_event {
     enum spop_event_type type;
-    size_t frame_bytes;        /* MORE: prefix and body of the frame begun, 0 if unknown */
-    uint64_t stream_id;        /* NOTIFY */
-    uint64_t frame_id;         /* NOTIFY */
+    size_t frame_bytes; /* MORE: prefix and body of the frame begun, 0 if unknown */
+    uint64_t stream_id; /* NOTIFY */
+    uint64_t frame_id;  /* NOTIFY */
     struct spop_bytes payload; /* NOTIFY: LIST-OF-MESSAGES */
     enum spop_code code;       /* CLOSE: why, as sent to the peer */
     bool is_peer_ending;       /* CLOSE: the peer sent DISCONNECT; an everyday event */
@@ -46,13 +49,19 @@ enum spop_session_state {
 struct spop_session {
     enum spop_session_state state;
     size_t frame_bytes_max;    /* agreed size: no frame of ours is larger */
-    size_t receive_bytes_max;  /* largest frame accepted: what HAProxy announced */
+    size_t receive_bytes_max;  /* largest frame accepted now */
     unsigned n_unknown_frames; /* skipped so far */
     bool is_pipelined;         /* agreed capability */
-    enum spop_code peer_code;  /* code of the peer's DISCONNECT */
+    enum spop_code peer_code;  /* of the peer's DISCONNECT; normal if unregistered */
+    enum spop_code close_code; /* CLOSED: what every CLOSE event reports */
+    bool is_peer_ending;       /* CLOSED: likewise */
+    bool is_health_check;      /* CLOSED: likewise */
 };
 
-enum { SPOP_SESSION_ROOM_MIN = 512 }; /* output room that next and disconnect need */
+/** Output room that next and disconnect need. */
+enum {
+    SPOP_SESSION_ROOM_MIN = 512
+};
 
 void spop_session_init(struct spop_session *s);
 
@@ -62,15 +71,18 @@ void spop_session_init(struct spop_session *s);
  * @param in     bytes received and not yet consumed
  * @param out    has at least SPOP_SESSION_ROOM_MIN bytes of room (asserted)
  * @param event  always filled
- * @return bytes of `in` that are done with; 0 with SPOP_EVENT_MORE. After
+ * @return bytes of `in` that are done with; 0 with SPOP_EVENT_MORE. With
  *         SPOP_EVENT_CLOSE all of `in` is done with, now and in every later call.
  */
 SPOP_MUST_USE size_t spop_session_next(struct spop_session *s, struct spop_bytes in,
-                                       struct spop_writer *out, struct spop_event *event);
+                                       struct spop_writer *out,
+                                       struct spop_event *event);
 
 /**
  * End the conversation from our side: append AGENT-DISCONNECT with `code`, once.
  * Does nothing when the session is closed already.
+ *
+ * @param out  as for next, unless the session is closed
  */
 void spop_session_disconnect(struct spop_session *s, enum spop_code code,
                              struct spop_writer *out);

@@ -5,6 +5,7 @@
  * Ownership: `bytes` is a view into the decoded payload.
  * Threads:   no shared state.
  * Errors:    decoding goes through a sticky reader (cursor.h).
+ * Limits:    integers of 64 bits whatever their type says, as HAProxy reads them.
  */
 #ifndef SPOP_VALUE_H
 #define SPOP_VALUE_H
