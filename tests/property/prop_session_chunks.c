@@ -1,0 +1,259 @@
+/*
+ * Laws of the session. Chunking: any split of a stream gives the same events and the
+ * same output. Truncation: a proper prefix of a valid frame gives MORE and nothing
+ * else. In both no byte past the input is read.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "spop/frame.h"
+#include "spop/notify.h"
+#include "spop/session.h"
+
+#include "tests/support/guard_page.h"
+#include "tests/support/prng.h"
+#include "tests/unit/spop/support.h"
+
+enum {
+    N_STREAMS = 3000,
+    N_FRAMES = 300,
+    N_SPLITS = 6,
+    STREAM_CAP = 16384,
+    RECORD_CAP = 65536,
+    OUT_CAP = 16384,
+    PAYLOAD_CAP = 512,
+};
+
+static const char hello_payload[] =
+    "12\"supported-versions\" 0803\"2.0\" 0e\"max-frame-size\" 03fcf006"
+    "0c\"capabilities\" 0810\"pipelining,async\"";
+
+/* What a stream gave: its events written down one after the other, and the output. */
+struct record {
+    uint8_t event_buf[RECORD_CAP];
+    uint8_t out_buf[OUT_CAP];
+    struct spop_writer events;
+    struct spop_writer out;
+};
+
+static uint64_t seed;
+static struct guard_page guard;
+static struct record whole;
+static struct record split;
+
+static void case_fail(unsigned n, const char *why)
+{
+    fail_msg("SEED=%llu, case %u: %s", (unsigned long long)seed, n, why);
+}
+
+static void frame_draw(struct prng *p, struct spop_writer *w)
+{
+    static const uint8_t types[] = {0, 1, 2, 3, 3, 3, 3,  3,   3,   3,   3,
+                                    3, 3, 3, 3, 3, 4, 50, 101, 102, 103, 255};
+    uint8_t payload_buf[PAYLOAD_CAP];
+    struct spop_bytes payload = {.ptr = payload_buf, .len = prng_below(p, PAYLOAD_CAP)};
+    prng_fill(p, payload_buf, payload.len);
+    const uint64_t ids[2] = {prng_next(p) >> prng_below(p, 64),
+                             prng_next(p) >> prng_below(p, 64)};
+    uint32_t flags = prng_below(p, 30) == 0 ? (uint32_t)prng_next(p) : SPOP_FLAG_FIN;
+    wire_frame(w, types[prng_below(p, sizeof(types))], flags, ids, payload);
+}
+
+/* Mostly a HELLO and some frames; sometimes a few of its bytes are changed. */
+static size_t stream_draw(struct prng *p, uint8_t buf[STREAM_CAP])
+{
+    static const uint64_t no_ids[2] = {0, 0};
+    struct wire wire;
+    struct spop_writer w;
+    spop_writer_init(&w, buf, STREAM_CAP);
+    if (prng_below(p, 20) > 0) {
+        wire_frame(&w, SPOP_FRAME_HAPROXY_HELLO, SPOP_FLAG_FIN, no_ids,
+                   wire_bytes(&wire, hello_payload));
+    }
+    for (uint64_t left = prng_below(p, 20); left > 0; left--) {
+        frame_draw(p, &w);
+    }
+    if (w.len > 0 && prng_below(p, 3) == 0) {
+        for (uint64_t left = 1 + prng_below(p, 4); left > 0; left--) {
+            buf[prng_below(p, w.len)] = (uint8_t)prng_next(p);
+        }
+    }
+    return w.len - (w.len > 0 ? prng_below(p, w.len) / 8 : 0);
+}
+
+static void event_record(struct spop_writer *w, const struct spop_event *event)
+{
+    spop_write_u8(w, (uint8_t)event->type);
+    spop_write_varint(w, event->stream_id);
+    spop_write_varint(w, event->frame_id);
+    spop_write_string(w, event->payload);
+    spop_write_u8(w, (uint8_t)event->code);
+    spop_write_u8(w, event->is_peer_ending);
+    spop_write_u8(w, event->is_health_check);
+    assert_int_equal(w->status, SPOP_OK);
+}
+
+/* As the agent does: a payload that cannot be walked ends the connection. */
+static void payload_visit(struct spop_session *s, const struct spop_event *event,
+                          struct record *rec)
+{
+    struct spop_notify it;
+    struct spop_message msg;
+    enum spop_status status = SPOP_OK;
+    spop_notify_init(&it, event->payload);
+    while (status == SPOP_OK) {
+        status = spop_notify_next_message(&it, &msg);
+    }
+    spop_write_u8(&rec->events, (uint8_t)-status);
+    if (status != SPOP_END && event->stream_id % 4 == 0) {
+        spop_session_disconnect(s, SPOP_CODE_INVALID, &rec->out);
+    }
+}
+
+/* Offer `in`; returns the bytes taken, all of them once the session is closed. */
+static size_t bytes_offer(struct spop_session *s, struct spop_bytes in,
+                          struct record *rec)
+{
+    struct spop_reader r;
+    spop_reader_init(&r, in);
+    struct spop_event event = {.type = SPOP_EVENT_IGNORED};
+    while (event.type != SPOP_EVENT_MORE && event.type != SPOP_EVENT_CLOSE) {
+        struct spop_bytes left = {.ptr = r.ptr, .len = r.len};
+        (void)spop_read_bytes(&r, spop_session_next(s, left, &rec->out, &event));
+        assert_int_equal(r.status, SPOP_OK);
+        if (event.type != SPOP_EVENT_MORE) {
+            event_record(&rec->events, &event);
+        }
+        if (event.type == SPOP_EVENT_NOTIFY) {
+            payload_visit(s, &event, rec);
+        }
+    }
+    return in.len - r.len;
+}
+
+static void stream_play(struct prng *p, struct spop_bytes in, size_t chunk_bytes_max,
+                        struct record *rec)
+{
+    struct spop_session s;
+    spop_session_init(&s);
+    spop_writer_init(&rec->events, rec->event_buf, sizeof(rec->event_buf));
+    spop_writer_init(&rec->out, rec->out_buf, sizeof(rec->out_buf));
+    size_t done = 0;
+    size_t end = 0;
+    while (end < in.len && s.state != SPOP_SESSION_CLOSED) {
+        size_t chunk = 1 + prng_below(p, chunk_bytes_max);
+        end += chunk < in.len - end ? chunk : in.len - end;
+        const uint8_t *place = guard_page_place(&guard, in.ptr + done, end - done);
+        struct spop_bytes part = {.ptr = place, .len = end - done};
+        done += bytes_offer(&s, part, rec);
+    }
+}
+
+static bool record_is_equal(const struct spop_writer *a, const struct spop_writer *b)
+{
+    return a->len == b->len && memcmp(a->buf, b->buf, a->len) == 0;
+}
+
+static void splits_check(struct prng *p, unsigned n, struct spop_bytes in)
+{
+    static const size_t chunk_bytes_max[N_SPLITS] = {1, 2, 7, 40, 500, 4000};
+    struct spop_session s;
+    spop_session_init(&s);
+    spop_writer_init(&whole.events, whole.event_buf, sizeof(whole.event_buf));
+    spop_writer_init(&whole.out, whole.out_buf, sizeof(whole.out_buf));
+    (void)bytes_offer(&s, in, &whole);
+    for (size_t i = 0; i < N_SPLITS; i++) {
+        stream_play(p, in, chunk_bytes_max[i], &split);
+        if (!record_is_equal(&whole.events, &split.events)) {
+            case_fail(n, "other events");
+        }
+        if (!record_is_equal(&whole.out, &split.out)) {
+            case_fail(n, "other output");
+        }
+    }
+}
+
+static void any_split_gives_the_same(void **state)
+{
+    (void)state;
+    static uint8_t stream[STREAM_CAP];
+    struct prng p;
+    prng_init(&p, seed);
+    for (unsigned n = 0; n < N_STREAMS; n++) {
+        struct spop_bytes in = {.ptr = stream, .len = stream_draw(&p, stream)};
+        splits_check(&p, n, in);
+    }
+}
+
+/* Open a session, by the shortest way. */
+static void session_open(struct spop_session *s, struct record *rec)
+{
+    static const uint64_t no_ids[2] = {0, 0};
+    uint8_t buf[256];
+    struct wire wire;
+    struct spop_writer w;
+    struct spop_event event;
+    spop_session_init(s);
+    spop_writer_init(&rec->out, rec->out_buf, sizeof(rec->out_buf));
+    spop_writer_init(&w, buf, sizeof(buf));
+    wire_frame(&w, SPOP_FRAME_HAPROXY_HELLO, SPOP_FLAG_FIN, no_ids,
+               wire_bytes(&wire, hello_payload));
+    assert_int_equal(spop_session_next(s, written(&w), &rec->out, &event), w.len);
+    assert_int_equal(event.type, SPOP_EVENT_HELLO);
+}
+
+static bool prefix_is_only_more(struct spop_session *s, const struct spop_writer *frame,
+                                size_t len)
+{
+    const uint8_t *place = guard_page_place(&guard, frame->buf, len);
+    struct spop_bytes prefix = {.ptr = place, .len = len};
+    struct spop_event event;
+    size_t out_len = whole.out.len;
+    size_t taken = spop_session_next(s, prefix, &whole.out, &event);
+    return taken == 0 && event.type == SPOP_EVENT_MORE
+           && event.frame_bytes == (len < SPOP_PREFIX_BYTES ? 0 : frame->len)
+           && whole.out.len == out_len;
+}
+
+static void prefixes_check(struct spop_session *s, unsigned n,
+                           const struct spop_writer *frame)
+{
+    for (size_t len = 0; len < frame->len; len++) {
+        if (!prefix_is_only_more(s, frame, len)) {
+            case_fail(n, "a prefix was taken for more than that");
+        }
+    }
+}
+
+static void every_proper_prefix_needs_more(void **state)
+{
+    (void)state;
+    static uint8_t stream[STREAM_CAP];
+    struct prng p;
+    struct spop_session s;
+    prng_init(&p, seed);
+    session_open(&s, &whole);
+    for (unsigned n = 0; n < N_FRAMES; n++) {
+        struct spop_writer w;
+        spop_writer_init(&w, stream, sizeof(stream));
+        frame_draw(&p, &w);
+        prefixes_check(&s, n, &w);
+    }
+}
+
+int main(void)
+{
+    seed = prng_seed(20240903);
+    guard_page_init(&guard, STREAM_CAP);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(any_split_gives_the_same),
+        cmocka_unit_test(every_proper_prefix_needs_more),
+    };
+    int n_failed = cmocka_run_group_tests(tests, NULL, NULL);
+    guard_page_release(&guard);
+    return n_failed;
+}
