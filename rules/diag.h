@@ -5,10 +5,12 @@
  * Ownership: the list owns copies of all texts; init / fini.
  * Threads:   one list, one thread.
  * Errors:    none; beyond RULES_DIAGS_MAX diagnostics are only counted.
+ * Limits:    the named constants below; longer texts and lines are cut.
  */
 #ifndef RULES_DIAG_H
 #define RULES_DIAG_H
 
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -25,7 +27,7 @@ enum rules_severity {
     RULES_WARNING,
 };
 
-/** Where in a file: both from 1. Line 0 is the file as a whole. */
+/** Where in a file: both from 1, columns in characters. Line 0 is the file as a whole. */
 struct rules_mark {
     uint32_t line;
     uint32_t column;
@@ -36,7 +38,9 @@ struct rules_diag {
     struct rules_mark mark;
     const char *code; /* stable: listed in rules/README.md */
     char text[RULES_DIAG_TEXT_BYTES_MAX];
-    char source[RULES_DIAG_LINE_BYTES_MAX]; /* the line, made printable */
+    /* The line, or the part of it around the column; ? for what is not printable. */
+    char source[RULES_DIAG_LINE_BYTES_MAX];
+    uint32_t caret_off; /* where in `source` the column is */
 };
 
 struct rules_diags {
@@ -44,7 +48,7 @@ struct rules_diags {
     uint32_t n_errors;
     uint32_t n_warnings;
     uint32_t n_kept;
-    struct rules_diag kept[RULES_DIAGS_MAX];
+    struct rules_diag kept[RULES_DIAGS_MAX]; /* by line and column */
 };
 
 void rules_diags_init(struct rules_diags *diags, const char *file);
@@ -53,13 +57,19 @@ void rules_diags_init(struct rules_diags *diags, const char *file);
  * Add one diagnostic.
  *
  * @param source  the whole text that `mark` points into, to show the line; may be NULL
- * @param code    a string literal
+ * @param code    kept as a pointer: a literal, or a constant of code.h
  * @param format  printf-like; bytes outside printable ASCII are shown as \xNN
  */
 void rules_diags_add(struct rules_diags *diags, enum rules_severity severity,
                      struct rules_mark mark, const char *source, size_t source_len,
                      const char *code, const char *format, ...)
     __attribute__((format(printf, 7, 8)));
+
+/** The same for a function that itself takes a format. */
+void rules_diags_vadd(struct rules_diags *diags, enum rules_severity severity,
+                      struct rules_mark mark, const char *source, size_t source_len,
+                      const char *code, const char *format, va_list args)
+    __attribute__((format(printf, 7, 0)));
 
 /** Print all as file:line:column: error: text [code], each with its line and a caret. */
 void rules_diags_print(const struct rules_diags *diags, FILE *out);

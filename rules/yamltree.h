@@ -14,10 +14,12 @@
 #ifndef RULES_YAMLTREE_H
 #define RULES_YAMLTREE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "rules/diag.h"
+#include "rules/rules.h"
 
 enum {
     YAMLTREE_DEPTH_MAX = 32,
@@ -37,7 +39,7 @@ struct yamltree_node {
     struct rules_mark mark;
     const char *text; /* SCALAR: NUL-terminated, holds no NUL inside */
     size_t text_len;
-    bool is_quoted; /* SCALAR: "..." or '...' */
+    bool is_quoted;  /* SCALAR: "..." or '...' */
     const char *key; /* child of a mapping: its key; else NULL */
     struct rules_mark key_mark;
     uint32_t n_children;
@@ -52,8 +54,10 @@ struct yamltree;
  *
  * @param text  need not be kept after the call
  * @return the tree (yamltree_free), or NULL with errors in `diags`
+ * @errors all duplicate keys of a file are reported; anything else ends the reading
  */
-struct yamltree *yamltree_parse(const char *text, size_t len, struct rules_diags *diags);
+RULES_MUST_USE struct yamltree *yamltree_parse(const char *text, size_t len,
+                                               struct rules_diags *diags);
 void yamltree_free(struct yamltree *tree);
 
 /** @return the root; a mapping, sequence or scalar, never NULL */
@@ -61,8 +65,9 @@ const struct yamltree_node *yamltree_root(const struct yamltree *tree);
 
 /** Add a diagnostic at `mark` of this tree, with its source line. */
 void yamltree_diag(const struct yamltree *tree, struct rules_diags *diags,
-                   enum rules_severity severity, struct rules_mark mark, const char *code,
-                   const char *format, ...) __attribute__((format(printf, 6, 7)));
+                   enum rules_severity severity, struct rules_mark mark,
+                   const char *code, const char *format, ...)
+    __attribute__((format(printf, 6, 7)));
 
 /**
  * Find the closest of `n` names to a misspelt one, for "did you mean".

@@ -1,0 +1,51 @@
+/**
+ * @file rules/code_table.h  Every diagnostic code of the rules language, once.
+ *
+ * Model:     an X-macro of name and text. Texts are stable: people search for them and
+ *            scripts compare them. rules/README.md explains each; a test compares both.
+ */
+#ifndef RULES_CODE_TABLE_H
+#define RULES_CODE_TABLE_H
+
+#define RULES_CODE_TABLE(X)                         \
+    X(bad_address, "bad-address")                   \
+    X(bad_amount, "bad-amount")                     \
+    X(bad_choice, "bad-choice")                     \
+    X(bad_descriptor, "bad-descriptor")             \
+    X(bad_name, "bad-name")                         \
+    X(bad_path, "bad-path")                         \
+    X(bad_pattern, "bad-pattern")                   \
+    X(bad_per, "bad-per")                           \
+    X(bad_text, "bad-text")                         \
+    X(bad_type, "bad-type")                         \
+    X(bad_version, "bad-version")                   \
+    X(burst_not_allowed, "burst-not-allowed")       \
+    X(duplicate_key_part, "duplicate-key-part")     \
+    X(duplicate_name, "duplicate-name")             \
+    X(duplicate_value, "duplicate-value")           \
+    X(empty_value, "empty-value")                   \
+    X(file_too_large, "file-too-large")             \
+    X(missing_field, "missing-field")               \
+    X(no_rules, "no-rules")                         \
+    X(not_yet, "not-yet")                           \
+    X(out_of_memory, "out-of-memory")               \
+    X(per_not_whole_ticks, "per-not-whole-ticks")   \
+    X(too_many_descriptors, "too-many-descriptors") \
+    X(too_many_key_parts, "too-many-key-parts")     \
+    X(too_many_rules, "too-many-rules")             \
+    X(unknown_field, "unknown-field")               \
+    X(yaml_alias, "yaml-alias")                     \
+    X(yaml_anchor, "yaml-anchor")                   \
+    X(yaml_depth, "yaml-depth")                     \
+    X(yaml_documents, "yaml-documents")             \
+    X(yaml_duplicate_key, "yaml-duplicate-key")     \
+    X(yaml_empty, "yaml-empty")                     \
+    X(yaml_encoding, "yaml-encoding")               \
+    X(yaml_events, "yaml-events")                   \
+    X(yaml_key, "yaml-key")                         \
+    X(yaml_merge, "yaml-merge")                     \
+    X(yaml_scalar, "yaml-scalar")                   \
+    X(yaml_syntax, "yaml-syntax")                   \
+    X(yaml_tag, "yaml-tag")
+
+#endif

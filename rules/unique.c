@@ -1,0 +1,44 @@
+#include "rules/unique.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static int text_compare(struct rules_bytes a, struct rules_bytes b)
+{
+    if (a.len != b.len) {
+        return a.len < b.len ? -1 : 1;
+    }
+    return a.len == 0 ? 0 : memcmp(a.ptr, b.ptr, a.len);
+}
+
+static int item_compare(const void *left, const void *right)
+{
+    const struct rules_unique_item *a = left;
+    const struct rules_unique_item *b = right;
+    int order = text_compare(a->text, b->text);
+
+    if (order != 0) {
+        return order;
+    }
+    if (a->mark.line != b->mark.line) {
+        return a->mark.line < b->mark.line ? -1 : 1;
+    }
+    return (a->mark.column > b->mark.column) - (a->mark.column < b->mark.column);
+}
+
+void rules_unique_check(struct rules_unique_item *items, size_t n,
+                        rules_unique_fn *found, void *context)
+{
+    size_t first = 0;
+
+    if (n > 1) {
+        qsort(items, n, sizeof *items, item_compare);
+    }
+    for (size_t i = 1; i < n; i++) {
+        if (text_compare(items[first].text, items[i].text) == 0) {
+            found(context, &items[first], &items[i]);
+        } else {
+            first = i;
+        }
+    }
+}
