@@ -1,0 +1,60 @@
+/**
+ * @file rules/address.h  Client addresses: read, canonical form, group.
+ *
+ * Model:     values. Canonical: an IPv4-mapped IPv6 address is the IPv4 address.
+ * Ownership: nothing is kept.
+ * Threads:   no shared state.
+ * Errors:    len = 0 for what is no address.
+ * Limits:    a text of at most RULES_ADDRESS_TEXT_BYTES_MAX bytes.
+ */
+#ifndef RULES_ADDRESS_H
+#define RULES_ADDRESS_H
+
+#include <string.h>
+
+#include "rules/rules.h"
+
+enum {
+    /* [, 45 of an address, %, a zone, ], :, port */
+    RULES_ADDRESS_TEXT_BYTES_MAX = 96,
+    RULES_ADDRESS_GROUP6_BYTES = 8, /* a /64: what one customer is given */
+};
+
+/** Descriptor `ip` always has this slot: it stands in for missing key parts. */
+enum {
+    RULES_SLOT_IP = 0
+};
+
+struct rules_address {
+    uint8_t len; /* 4, 16, or 0: no address */
+    uint8_t bytes[16];
+};
+
+/**
+ * View the canonical form inside 4 or 16 bytes in network order.
+ *
+ * @return 4 or 16 of the bytes; empty for any other length
+ */
+static inline struct rules_bytes rules_address_canonical(struct rules_bytes bytes)
+{
+    static const uint8_t mapped[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
+
+    if (bytes.len == 16 && memcmp(bytes.ptr, mapped, sizeof mapped) == 0) {
+        return (struct rules_bytes){bytes.ptr + sizeof mapped, 4};
+    }
+    return bytes.len == 4 || bytes.len == 16 ? bytes : (struct rules_bytes){NULL, 0};
+}
+
+/** Read an address as text; brackets, port and zone are left out. */
+struct rules_address rules_address_parse(struct rules_bytes text);
+
+/** @return what of a canonical address counts in a key: IPv4 whole, IPv6 its /64 */
+struct rules_bytes rules_address_group(struct rules_bytes address);
+
+static inline struct rules_bytes rules_address_bytes(
+    const struct rules_address *address)
+{
+    return (struct rules_bytes){address->bytes, address->len};
+}
+
+#endif

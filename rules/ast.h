@@ -1,0 +1,68 @@
+/**
+ * @file rules/ast.h  A checked rules file, before it is compiled.
+ *
+ * Model:     what the file says, in file order, with marks where checks still need them.
+ * Ownership: everything lies in the arena given to rules_ast_parse.
+ * Threads:   one thread.
+ * Errors:    diagnostics; the tree is only good when none were added.
+ */
+#ifndef RULES_AST_H
+#define RULES_AST_H
+
+#include "rules/address.h"
+#include "rules/arena.h"
+#include "rules/yamltree.h"
+
+struct rules_ast_value {
+    struct rules_bytes text; /* of `path`: in normal form */
+    struct rules_mark mark;
+    struct rules_address address; /* what the text means as an address, if it is one */
+    bool is_wild;                 /* a pattern with wildcards */
+};
+
+/** A descriptor and the values that match. */
+struct rules_ast_condition {
+    uint32_t slot;
+    uint32_t n_values; /* at least one, all different */
+    struct rules_ast_value *values;
+};
+
+struct rules_ast_limit {
+    enum rules_algorithm algorithm;
+    int64_t requests;
+    int64_t burst;
+    int64_t per_us;
+};
+
+struct rules_ast_rule {
+    const char *name;
+    struct rules_mark name_mark;
+    const char *owner; /* NULL: not given */
+    enum rules_mode mode;
+    bool is_advertised; /* as given */
+    uint32_t n_conditions;
+    struct rules_ast_condition *conditions; /* one a descriptor */
+    uint32_t n_key_parts;
+    uint32_t key_slots[RULES_KEY_PARTS_MAX];
+    struct rules_ast_limit limit;
+};
+
+struct rules_ast {
+    const char *domain;
+    uint32_t n_slots;
+    struct rules_bytes slots[RULES_SLOTS_MAX]; /* names of descriptors */
+    int slot_path;                             /* -1: not used */
+    uint32_t n_rules;
+    struct rules_ast_rule *rules;
+};
+
+/**
+ * Check a tree against the language.
+ *
+ * @param ast  filled, as far as the file is right
+ * @errors one diagnostic for each fault of the file
+ */
+void rules_ast_parse(const struct yamltree *tree, struct rules_arena *arena,
+                     struct rules_diags *diags, struct rules_ast *ast);
+
+#endif

@@ -1,0 +1,153 @@
+#include "rules/fields.h"
+
+#include <string.h>
+
+#include "rules/code.h"
+
+static const char *const kind_names[] = {
+    [YAMLTREE_SCALAR] = "a single value",
+    [YAMLTREE_SEQUENCE] = "a list",
+    [YAMLTREE_MAPPING] = "a mapping",
+};
+
+bool rules_node_is(struct rules_parse *parse, const struct yamltree_node *node,
+                   enum yamltree_kind kind, const char *what)
+{
+    if (node->kind == kind) {
+        return true;
+    }
+    RULES_FAIL(parse, node->mark, rules_code_bad_type, "%s must be %s, not %s", what,
+               kind_names[kind], kind_names[node->kind]);
+    return false;
+}
+
+void *rules_parse_array(struct rules_parse *parse, size_t n, size_t size)
+{
+    void *array = rules_arena_array(parse->arena, n, size);
+
+    if (array == NULL && !parse->is_memory_told) {
+        parse->is_memory_told = true;
+        RULES_FAIL(parse, (struct rules_mark){0}, rules_code_out_of_memory,
+                   "out of memory");
+    }
+    return array;
+}
+
+struct rules_bytes rules_node_bytes(const struct yamltree_node *node)
+{
+    return (struct rules_bytes){(const uint8_t *)node->text, node->text_len};
+}
+
+static void unknown_tell(struct rules_parse *parse, const struct yamltree_node *child,
+                         const char *what, const struct rules_field *fields, size_t n)
+{
+    const char *names[RULES_FIELDS_MAX];
+    const char *near;
+
+    for (size_t i = 0; i < n; i++) {
+        names[i] = fields[i].name;
+    }
+    near = yamltree_nearest(child->key, names, n);
+    if (near == NULL) {
+        RULES_FAIL(parse, child->key_mark, rules_code_unknown_field,
+                   "%s has no field '%.64s'", what, child->key);
+    } else {
+        RULES_FAIL(parse, child->key_mark, rules_code_unknown_field,
+                   "%s has no field '%.64s': did you mean '%s'?", what, child->key,
+                   near);
+    }
+}
+
+static size_t field_find(const struct rules_field *fields, size_t n, const char *name)
+{
+    size_t i = 0;
+
+    while (i < n && strcmp(fields[i].name, name) != 0) {
+        i++;
+    }
+    return i;
+}
+
+bool rules_fields_read(struct rules_parse *parse, const struct yamltree_node *node,
+                       const char *what, const struct rules_field *fields, size_t n,
+                       void *into)
+{
+    bool is_given[RULES_FIELDS_MAX] = {false};
+
+    if (!rules_node_is(parse, node, YAMLTREE_MAPPING, what)) {
+        return false;
+    }
+    for (const struct yamltree_node *it = node->first; it != NULL; it = it->next) {
+        size_t i = field_find(fields, n, it->key);
+
+        if (i == n) {
+            unknown_tell(parse, it, what, fields, n);
+            continue;
+        }
+        is_given[i] = true;
+        if (fields[i].read == NULL) {
+            RULES_FAIL(parse, it->key_mark, rules_code_not_yet,
+                       "'%s' is planned but not built yet", it->key);
+            continue;
+        }
+        fields[i].read(parse, it, into);
+    }
+    for (size_t i = 0; i < n; i++) {
+        if (fields[i].is_required && !is_given[i]) {
+            RULES_FAIL(parse, node->mark, rules_code_missing_field, "%s needs '%s'",
+                       what, fields[i].name);
+        }
+    }
+    return true;
+}
+
+bool rules_name_is_valid(struct rules_bytes name)
+{
+    if (name.len == 0 || name.len > RULES_NAME_BYTES_MAX) {
+        return false;
+    }
+    for (size_t i = 0; i < name.len; i++) {
+        uint8_t c = name.ptr[i];
+        bool is_letter = c >= 'a' && c <= 'z';
+        bool is_other = (c >= '0' && c <= '9') || c == '_' || c == '-';
+
+        if (!is_letter && (i == 0 || !is_other)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+int rules_parse_slot(struct rules_parse *parse, struct rules_bytes name,
+                     struct rules_mark mark)
+{
+    struct rules_ast *ast = parse->ast;
+
+    if (!rules_name_is_valid(name)) {
+        RULES_FAIL(parse, mark, rules_code_bad_descriptor,
+                   "'%.*s' is no descriptor: a small letter, then up to 63 of "
+                   "a-z 0-9 _ -",
+                   (int)(name.len < 64 ? name.len : 64), (const char *)name.ptr);
+        return -1;
+    }
+    for (uint32_t i = 0; i < ast->n_slots; i++) {
+        if (ast->slots[i].len == name.len
+            && memcmp(ast->slots[i].ptr, name.ptr, name.len) == 0) {
+            return (int)i;
+        }
+    }
+    if (ast->n_slots == RULES_SLOTS_MAX) {
+        if (!parse->is_slots_told) {
+            RULES_FAIL(parse, mark, rules_code_too_many_descriptors,
+                       "the rules use more than %d descriptors (ip counts always)",
+                       RULES_SLOTS_MAX);
+        }
+        parse->is_slots_told = true;
+        return -1;
+    }
+    if (name.len == 4 && memcmp(name.ptr, "path", 4) == 0) {
+        ast->slot_path = (int)ast->n_slots;
+    }
+    ast->slots[ast->n_slots] = name;
+    return (int)ast->n_slots++;
+}

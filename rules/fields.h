@@ -1,0 +1,76 @@
+/**
+ * @file rules/fields.h  Reading mappings by tables of fields.
+ *
+ * Model:     a table names every field of a mapping, also the planned ones; a reader
+ *            walks a mapping once and hands each value to its function.
+ * Ownership: borrows tree, diagnostics and arena for the time of one parse.
+ * Threads:   one thread.
+ * Errors:    diagnostics for anything unknown, planned, missing or of the wrong kind.
+ */
+#ifndef RULES_FIELDS_H
+#define RULES_FIELDS_H
+
+#include "rules/ast.h"
+
+struct rules_parse {
+    const struct yamltree *tree;
+    struct rules_diags *diags;
+    struct rules_arena *arena;
+    struct rules_ast *ast;
+    bool is_slots_told; /* too many descriptors: said once */
+    bool is_memory_told;
+};
+
+typedef void rules_field_fn(struct rules_parse *parse, const struct yamltree_node *node,
+                            void *into);
+
+struct rules_field {
+    const char *name;
+    rules_field_fn *read; /* NULL: planned, not built yet */
+    bool is_required;
+};
+
+enum {
+    RULES_FIELDS_MAX = 32
+};
+
+/** Report an error at a mark of the file. */
+#define RULES_FAIL(parse, mark, code, ...) \
+    yamltree_diag((parse)->tree, (parse)->diags, RULES_ERROR, mark, code, __VA_ARGS__)
+
+/**
+ * Read a mapping field by field.
+ *
+ * @param what  what the mapping is, for diagnostics: "rule"
+ * @return false when the node is no mapping (reported)
+ */
+bool rules_fields_read(struct rules_parse *parse, const struct yamltree_node *node,
+                       const char *what, const struct rules_field *fields, size_t n,
+                       void *into);
+
+/** @return whether a node is of a kind; reported when not */
+bool rules_node_is(struct rules_parse *parse, const struct yamltree_node *node,
+                   enum yamltree_kind kind, const char *what);
+
+/** @return n objects, or NULL (reported once) */
+void *rules_parse_array(struct rules_parse *parse, size_t n, size_t size);
+
+struct rules_bytes rules_node_bytes(const struct yamltree_node *node);
+
+/** @return whether a text is [a-z][a-z0-9_-]{0,63} */
+bool rules_name_is_valid(struct rules_bytes name);
+
+/**
+ * Find or add the slot of a descriptor.
+ *
+ * @return the slot, or -1 for an ill-formed name or one too many (both reported)
+ */
+int rules_parse_slot(struct rules_parse *parse, struct rules_bytes name,
+                     struct rules_mark mark);
+
+/* The fields that have a file of their own. `into` is a struct rules_ast_rule. */
+rules_field_fn rules_field_match;
+rules_field_fn rules_field_key;
+rules_field_fn rules_field_limit;
+
+#endif

@@ -1,0 +1,248 @@
+#include <string.h>
+
+#include "rules/code.h"
+#include "rules/fields.h"
+#include "rules/path.h"
+#include "rules/unique.h"
+
+/** Reads one value of a descriptor. @return false when it is wrong (reported) */
+typedef bool value_fn(struct rules_parse *parse, const struct yamltree_node *node,
+                      struct rules_ast_value *value);
+
+static bool pattern_check(struct rules_parse *parse, const struct yamltree_node *node,
+                          struct rules_ast_value *value)
+{
+    const char *fault = NULL;
+
+    switch (rules_pattern_kind(value->text)) {
+    case RULES_PATTERN_LITERAL:
+        break;
+    case RULES_PATTERN_WILD:
+        value->is_wild = true;
+        break;
+    case RULES_PATTERN_BAD_STAR:
+        fault = "* and ** stand for whole segments, between slashes";
+        break;
+    case RULES_PATTERN_BAD_REST:
+        fault = "** can only be the last segment";
+        break;
+    case RULES_PATTERN_TOO_LONG:
+        fault = "a pattern can have at most 64 segments";
+        break;
+    }
+    if (fault != NULL) {
+        RULES_FAIL(parse, node->mark, rules_code_bad_pattern, "%s", fault);
+    }
+    return fault == NULL;
+}
+
+static bool read_route(struct rules_parse *parse, const struct yamltree_node *node,
+                       struct rules_ast_value *value)
+{
+    return pattern_check(parse, node, value);
+}
+
+static bool read_path(struct rules_parse *parse, const struct yamltree_node *node,
+                      struct rules_ast_value *value)
+{
+    size_t len = value->text.len;
+    size_t room = len < RULES_PATH_BYTES_MAX ? len : RULES_PATH_BYTES_MAX;
+    uint8_t *normal = rules_parse_array(parse, room, 1);
+
+    if (normal == NULL) {
+        return false;
+    }
+    if (strpbrk(node->text, "?#") != NULL) {
+        RULES_FAIL(parse, node->mark, rules_code_bad_path,
+                   "a path ends before ? and #: what follows is never compared");
+        return false;
+    }
+    if (!rules_path_normalise(value->text, normal, &len)) {
+        RULES_FAIL(parse, node->mark, rules_code_bad_path,
+                   "this path has no normal form: it must start with /, have %%XX for "
+                   "every %% and at most %d bytes",
+                   RULES_PATH_BYTES_MAX);
+        return false;
+    }
+    value->text = (struct rules_bytes){normal, len};
+    return pattern_check(parse, node, value);
+}
+
+/** @return whether a text is an address with a prefix length behind it */
+static bool is_network(struct rules_bytes text)
+{
+    const uint8_t *slash = memchr(text.ptr, '/', text.len);
+
+    return slash != NULL
+           && rules_address_parse(
+                  (struct rules_bytes){text.ptr, (size_t)(slash - text.ptr)})
+                      .len
+                  != 0;
+}
+
+static bool read_plain(struct rules_parse *parse, const struct yamltree_node *node,
+                       struct rules_ast_value *value)
+{
+    bool is_word = strcmp(node->text, "present") == 0
+                   || strcmp(node->text, "absent") == 0;
+    const char *planned = NULL;
+
+    if (value->text.ptr[value->text.len - 1] == '*') {
+        planned = "a prefix with * behind it";
+    } else if (is_network(value->text)) {
+        planned = "a network of addresses";
+    } else if (is_word && !node->is_quoted) {
+        planned = "the condition present or absent (in quotes it is a text)";
+    }
+    if (planned != NULL) {
+        RULES_FAIL(parse, node->mark, rules_code_not_yet,
+                   "%s is planned but not built yet", planned);
+        return false;
+    }
+    value->address = rules_address_parse(value->text);
+    return true;
+}
+
+static bool read_ip(struct rules_parse *parse, const struct yamltree_node *node,
+                    struct rules_ast_value *value)
+{
+    if (!read_plain(parse, node, value)) {
+        return false;
+    }
+    if (value->address.len == 0) {
+        RULES_FAIL(parse, node->mark, rules_code_bad_address, "'%.64s' is no address",
+                   node->text);
+        return false;
+    }
+    return true;
+}
+
+static const struct {
+    const char *descriptor;
+    value_fn *read;
+} readers[] = {{"path", read_path}, {"route", read_route}, {"ip", read_ip}};
+
+static value_fn *reader_find(const char *descriptor)
+{
+    for (size_t i = 0; i < sizeof readers / sizeof readers[0]; i++) {
+        if (strcmp(readers[i].descriptor, descriptor) == 0) {
+            return readers[i].read;
+        }
+    }
+    return read_plain;
+}
+
+static bool value_read(struct rules_parse *parse, const struct yamltree_node *node,
+                       value_fn *read, struct rules_ast_value *value)
+{
+    if (node->kind == YAMLTREE_MAPPING) {
+        RULES_FAIL(parse, node->mark, rules_code_not_yet,
+                   "'not:' and other conditions by mapping are planned but not built "
+                   "yet");
+        return false;
+    }
+    if (!rules_node_is(parse, node, YAMLTREE_SCALAR, "a value to match")) {
+        return false;
+    }
+    if (node->text_len == 0) {
+        RULES_FAIL(parse, node->mark, rules_code_empty_value,
+                   "an empty value never matches: empty is absent");
+        return false;
+    }
+    *value = (struct rules_ast_value){.text = rules_node_bytes(node),
+                                      .mark = node->mark};
+    return read(parse, node, value);
+}
+
+static void on_duplicate_value(void *context, const struct rules_unique_item *first,
+                               const struct rules_unique_item *again)
+{
+    struct rules_parse *parse = context;
+
+    RULES_FAIL(parse, again->mark, rules_code_duplicate_value,
+               "the same value already stands in line %u, column %u", first->mark.line,
+               first->mark.column);
+}
+
+/** Values are the same when they match the same: after normalisation. */
+static void values_check(struct rules_parse *parse,
+                         const struct rules_ast_condition *condition)
+{
+    struct rules_unique_item *items = rules_parse_array(parse, condition->n_values,
+                                                        sizeof *items);
+
+    if (items == NULL) {
+        return;
+    }
+    for (uint32_t i = 0; i < condition->n_values; i++) {
+        const struct rules_ast_value *value = &condition->values[i];
+
+        items[i].text = value->text;
+        items[i].mark = value->mark;
+        if (condition->slot == RULES_SLOT_IP) {
+            items[i].text = (struct rules_bytes){value->address.bytes,
+                                                 value->address.len};
+        }
+    }
+    rules_unique_check(items, condition->n_values, on_duplicate_value, parse);
+}
+
+static void condition_read(struct rules_parse *parse, const struct yamltree_node *node,
+                           struct rules_ast_condition *condition)
+{
+    bool is_list = node->kind == YAMLTREE_SEQUENCE;
+    uint32_t n = is_list ? node->n_children : 1;
+    const struct yamltree_node *it = is_list ? node->first : node;
+    value_fn *read = reader_find(node->key);
+
+    if (n == 0) {
+        RULES_FAIL(parse, node->mark, rules_code_empty_value,
+                   "an empty list never matches");
+        return;
+    }
+    condition->values = rules_parse_array(parse, n, sizeof *condition->values);
+    if (condition->values == NULL) {
+        return;
+    }
+    for (uint32_t i = 0; i < n; i++, it = it->next) {
+        if (value_read(parse, it, read, &condition->values[condition->n_values])) {
+            condition->n_values++;
+        }
+    }
+    values_check(parse, condition);
+}
+
+void rules_field_match(struct rules_parse *parse, const struct yamltree_node *node,
+                       void *into)
+{
+    struct rules_ast_rule *rule = into;
+    bool is_nothing = node->kind == YAMLTREE_SCALAR && node->text_len == 0
+                      && !node->is_quoted;
+
+    if (is_nothing || !rules_node_is(parse, node, YAMLTREE_MAPPING, "match")) {
+        return;
+    }
+    rule->conditions = rules_parse_array(parse, node->n_children,
+                                         sizeof *rule->conditions);
+    if (rule->conditions == NULL) {
+        return;
+    }
+    for (const struct yamltree_node *it = node->first; it != NULL; it = it->next) {
+        struct rules_bytes name = {(const uint8_t *)it->key, strlen(it->key)};
+        struct rules_ast_condition *condition = &rule->conditions[rule->n_conditions];
+        int slot;
+
+        if (strcmp(it->key, "not") == 0) {
+            RULES_FAIL(parse, it->key_mark, rules_code_not_yet,
+                       "'not' is planned but not built yet");
+            continue;
+        }
+        slot = rules_parse_slot(parse, name, it->key_mark);
+        if (slot < 0) {
+            continue;
+        }
+        rule->n_conditions++;
+        condition->slot = (uint32_t)slot;
+        condition_read(parse, it, condition);
+    }
+}

@@ -1,0 +1,118 @@
+#include "rules/units.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+struct unit {
+    const char *name;
+    int64_t us;
+};
+
+static const struct unit units[] = {
+    {"d", INT64_C(86400000000)},
+    {"h", INT64_C(3600000000)},
+    {"m", 60000000},
+    {"s", 1000000},
+    {"ms", 1000},
+};
+
+static const char *const calendar[] = {"minute", "hour", "day", "week", "month"};
+
+enum {
+    N_UNITS = sizeof units / sizeof units[0],
+    N_CALENDAR = sizeof calendar / sizeof calendar[0],
+};
+
+static bool is_text(struct rules_bytes text, const char *name)
+{
+    return text.len == strlen(name) && memcmp(text.ptr, name, text.len) == 0;
+}
+
+/** Digits from the start of a text; their value stops growing above RULES_PER_US_MAX. */
+static size_t digits_read(struct rules_bytes text, int64_t *value)
+{
+    size_t n = 0;
+
+    *value = 0;
+    for (; n < text.len && text.ptr[n] >= '0' && text.ptr[n] <= '9'; n++) {
+        if (*value <= RULES_PER_US_MAX) {
+            *value = *value * 10 + (text.ptr[n] - '0');
+        }
+    }
+    return n > 1 && text.ptr[0] == '0' ? 0 : n;
+}
+
+enum rules_units_status rules_amount_parse(struct rules_bytes text, int64_t *amount)
+{
+    int64_t value;
+    size_t n = digits_read(text, &value);
+
+    if (n == 0 || n < text.len) {
+        return RULES_UNITS_NOT_A_NUMBER;
+    }
+    if (value > RULES_AMOUNT_MAX) {
+        return RULES_UNITS_OUT_OF_RANGE;
+    }
+    *amount = value;
+    return RULES_UNITS_OK;
+}
+
+static int64_t unit_find_us(struct rules_bytes name)
+{
+    for (size_t i = 0; i < N_UNITS; i++) {
+        if (is_text(name, units[i].name)) {
+            return units[i].us;
+        }
+    }
+    return 0;
+}
+
+enum rules_units_status rules_span_parse(struct rules_bytes text, int64_t *span_us)
+{
+    int64_t value;
+    size_t n = digits_read(text, &value);
+
+    for (size_t i = 0; i < N_CALENDAR; i++) {
+        if (is_text(text, calendar[i])) {
+            return RULES_UNITS_CALENDAR;
+        }
+    }
+    if (n == 0) {
+        return RULES_UNITS_NOT_A_NUMBER;
+    }
+    if (n == text.len) {
+        return RULES_UNITS_NO_UNIT;
+    }
+
+    int64_t unit_us = unit_find_us((struct rules_bytes){text.ptr + n, text.len - n});
+
+    if (unit_us == 0) {
+        return RULES_UNITS_NOT_A_NUMBER;
+    }
+    if (value > RULES_PER_US_MAX / unit_us || value * unit_us < RULES_PER_US_MIN) {
+        return RULES_UNITS_OUT_OF_RANGE;
+    }
+    *span_us = value * unit_us;
+    return RULES_UNITS_OK;
+}
+
+void rules_span_print(int64_t span_us, char out[RULES_SPAN_TEXT_BYTES_MAX])
+{
+    size_t i = 0;
+
+    while (i + 1 < N_UNITS && span_us % units[i].us != 0) {
+        i++;
+    }
+    (void)snprintf(out, RULES_SPAN_TEXT_BYTES_MAX, "%" PRId64 "%s",
+                   span_us / units[i].us, units[i].name);
+}
+
+int64_t rules_tick_us(int64_t per_us)
+{
+    int64_t tick_us = 1;
+
+    while (per_us > tick_us * RULES_TICKS_MAX) {
+        tick_us *= 10;
+    }
+    return tick_us;
+}
