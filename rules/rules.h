@@ -24,11 +24,11 @@
 enum {
     RULES_FILE_BYTES_MAX = 4 * 1024 * 1024,
     RULES_RULES_MAX = 10000,
-    RULES_NAME_BYTES_MAX = 64,  /* [a-z][a-z0-9_-]{0,63} */
-    RULES_SLOTS_MAX = 64,       /* descriptors that the rules of one set use */
-    RULES_HITS_MAX = 16,        /* limits that apply to one request */
+    RULES_NAME_BYTES_MAX = 64, /* [a-z][a-z0-9_-]{0,63} */
+    RULES_SLOTS_MAX = 64,      /* descriptors that the rules of one set use */
+    RULES_HITS_MAX = 16,       /* limits that apply to one request */
     RULES_KEY_PARTS_MAX = 6,
-    RULES_KEY_BYTES_MAX = 1024, /* one encoded key: key.h says how it stays below */
+    RULES_KEY_BYTES_MAX = 1024,  /* one encoded key: key.h says how it stays below */
     RULES_PATH_BYTES_MAX = 2048, /* longest path that is normalised */
     RULES_LIMIT_ID_BYTES = 16,
 };
@@ -57,11 +57,11 @@ struct rules_limit {
     const char *name; /* the rule's name; rule.limit where a rule has several */
     enum rules_algorithm algorithm;
     int64_t requests;
-    int64_t burst;   /* size of a token bucket; = requests otherwise */
+    int64_t burst; /* size of a token bucket; = requests otherwise */
     int64_t per_us;
     int64_t tick_us; /* smallest power of ten that leaves <= 10^6 ticks in per */
     int64_t per_ticks;
-    uint32_t idx;    /* dense over the set, in file order */
+    uint32_t idx; /* dense over the set, in file order */
     /* Names the counter: a digest of domain, rule, limit, algorithm, per and key parts.
      * The same in every set in which these are the same, whatever the numbers. */
     uint8_t id[RULES_LIMIT_ID_BYTES];
@@ -69,9 +69,10 @@ struct rules_limit {
 
 struct rules_rule {
     const char *name;
-    uint32_t idx; /* in file order */
+    const char *owner; /* printable ASCII; NULL when the file names none */
+    uint32_t idx;      /* in file order */
     enum rules_mode mode;
-    bool is_keyed;     /* false for key: [] */
+    bool is_keyed;      /* false for key: [] */
     bool is_advertised; /* shown in header fields; false for key: [] and shadow rules */
     uint32_t n_limits;
     const struct rules_limit *limits;
@@ -80,9 +81,10 @@ struct rules_rule {
 struct rules_set;
 
 /**
- * Read, check and compile a rules file.
+ * Read, check and compile a rules file. The program calls sodium_init first.
  *
- * @param name   what the diagnostics call the file; copied
+ * @param name   the file's name, for rules_set_name; copied (diagnostics use the name
+ *               that rules_diags_init was given)
  * @param text   the file's bytes, not needed after the call
  * @param diags  gets every error of meaning of one run
  * @return the set, owned by the caller (rules_set_free), or NULL when diags has errors
@@ -93,9 +95,11 @@ RULES_MUST_USE struct rules_set *rules_load(const char *name, struct rules_bytes
 /** Free a set and all that belongs to it. NULL is fine. */
 void rules_set_free(struct rules_set *set);
 
+const char *rules_set_name(const struct rules_set *set);
 const char *rules_set_domain(const struct rules_set *set);
 uint32_t rules_set_n_rules(const struct rules_set *set);
 uint32_t rules_set_n_limits(const struct rules_set *set);
+/** @return rule `idx`, which is below rules_set_n_rules */
 const struct rules_rule *rules_set_rule(const struct rules_set *set, uint32_t idx);
 
 /**
@@ -125,17 +129,18 @@ struct rules_request {
 /** A rule that applies to the request, and the key of its counters. */
 struct rules_hit {
     const struct rules_rule *rule;
-    struct rules_bytes key;     /* injective encoding of the key parts; empty for [] */
-    bool is_address_standing_in; /* a key part was missing: the address took its place */
+    struct rules_bytes key; /* injective encoding of the key parts; empty for [] */
+    bool
+        is_address_standing_in; /* a key part was missing: the address took its place */
 };
 
 /** What evaluation found. Large: lives in a worker, not on the stack. */
 struct rules_result {
-    uint32_t n_hits;            /* in file order */
-    uint32_t n_matched;         /* rules that matched, also those skipped or left out */
-    uint32_t n_skipped_no_key;  /* matched, but no key and no address */
-    bool is_cut;                /* more than RULES_HITS_MAX limits applied */
-    bool is_path_as_it_stands;  /* the path could not be normalised */
+    uint32_t n_hits;           /* in file order */
+    uint32_t n_matched;        /* rules that matched, also those skipped or left out */
+    uint32_t n_skipped_no_key; /* matched, but no key and no address */
+    bool is_cut;               /* more than RULES_HITS_MAX limits applied */
+    bool is_path_as_it_stands; /* the path could not be normalised */
     struct rules_hit hits[RULES_HITS_MAX];
     uint8_t keys[RULES_HITS_MAX][RULES_KEY_BYTES_MAX];
     uint8_t path[RULES_PATH_BYTES_MAX];

@@ -1,0 +1,59 @@
+#include "rules/key.h"
+
+#include <sodium.h>
+#include <string.h>
+
+enum {
+    LONG_HEAD_BYTES = 64,
+    LONG_DIGEST_BYTES = 32,
+};
+
+_Static_assert(LONG_HEAD_BYTES + LONG_DIGEST_BYTES == RULES_KEY_VALUE_BYTES_MAX,
+               "a long value takes the room of the longest short one");
+_Static_assert(RULES_KEY_VALUE_BYTES_MAX <= UINT8_MAX
+                   && RULES_NAME_BYTES_MAX <= UINT8_MAX,
+               "lengths are one byte");
+
+static size_t put(uint8_t *out, struct rules_bytes name, enum rules_key_tag tag,
+                  struct rules_bytes value)
+{
+    size_t n = 0;
+
+    out[n++] = (uint8_t)name.len;
+    memcpy(out + n, name.ptr, name.len);
+    n += name.len;
+    out[n++] = (uint8_t)tag;
+    out[n++] = (uint8_t)value.len;
+    memcpy(out + n, value.ptr, value.len);
+    return n + value.len;
+}
+
+size_t rules_key_put_text(uint8_t *out, struct rules_bytes name,
+                          struct rules_bytes value)
+{
+    uint8_t shortened[LONG_HEAD_BYTES + LONG_DIGEST_BYTES];
+
+    if (value.len <= RULES_KEY_VALUE_BYTES_MAX) {
+        return put(out, name, RULES_KEY_TEXT, value);
+    }
+    memcpy(shortened, value.ptr, LONG_HEAD_BYTES);
+    /* Fails only for lengths out of its range; these are constants within it. */
+    (void)crypto_generichash(shortened + LONG_HEAD_BYTES, LONG_DIGEST_BYTES, value.ptr,
+                             value.len, NULL, 0);
+    return put(out, name, RULES_KEY_LONG,
+               (struct rules_bytes){shortened, sizeof shortened});
+}
+
+size_t rules_key_put_address(uint8_t *out, struct rules_bytes name,
+                             struct rules_bytes address)
+{
+    return put(out, name, address.len == 4 ? RULES_KEY_ADDRESS4 : RULES_KEY_ADDRESS6,
+               rules_address_group(address));
+}
+
+size_t rules_key_put_instead(uint8_t *out, struct rules_bytes name,
+                             struct rules_bytes address)
+{
+    return put(out, name, address.len == 4 ? RULES_KEY_INSTEAD4 : RULES_KEY_INSTEAD6,
+               rules_address_group(address));
+}

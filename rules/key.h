@@ -1,0 +1,55 @@
+/**
+ * @file rules/key.h  The bytes that name a counter: an injective encoding of key parts.
+ *
+ * Model:     parts one after another, each: name length, name, tag, value length, value.
+ *            Lengths are one byte. No two different tuples give the same bytes.
+ * Ownership: writes into the caller's room; keeps nothing.
+ * Threads:   no shared state.
+ * Errors:    none.
+ * Limits:    a part is at most RULES_KEY_PART_BYTES_MAX, so that RULES_KEY_PARTS_MAX fit
+ *            into RULES_KEY_BYTES_MAX. Values over RULES_KEY_VALUE_BYTES_MAX are cut and
+ *            get a digest of the whole (BLAKE2b, 32 bytes) instead of the rest.
+ */
+#ifndef RULES_KEY_H
+#define RULES_KEY_H
+
+#include "rules/address.h"
+
+enum {
+    RULES_KEY_VALUE_BYTES_MAX = 96,
+    RULES_KEY_PART_BYTES_MAX = 1 + RULES_NAME_BYTES_MAX + 1 + 1
+                               + RULES_KEY_VALUE_BYTES_MAX,
+};
+
+_Static_assert(RULES_KEY_PARTS_MAX *RULES_KEY_PART_BYTES_MAX <= RULES_KEY_BYTES_MAX,
+               "a key of the most and longest parts must fit");
+
+/** What a value is. Part of stored keys: never renumbered. */
+enum rules_key_tag {
+    RULES_KEY_TEXT = 1,
+    RULES_KEY_LONG = 2, /* the first 64 bytes, and a digest */
+    RULES_KEY_ADDRESS4 = 3,
+    RULES_KEY_ADDRESS6 = 4,
+    RULES_KEY_INSTEAD4 = 5, /* the part is missing: the client's address instead */
+    RULES_KEY_INSTEAD6 = 6,
+};
+
+/**
+ * Write a text part.
+ *
+ * @param out   room for RULES_KEY_PART_BYTES_MAX
+ * @param name  at most RULES_NAME_BYTES_MAX bytes
+ * @return bytes written
+ */
+size_t rules_key_put_text(uint8_t *out, struct rules_bytes name,
+                          struct rules_bytes value);
+
+/** The same for the group of an address, given in canonical form. */
+size_t rules_key_put_address(uint8_t *out, struct rules_bytes name,
+                             struct rules_bytes address);
+
+/** The same for an address that stands in for a missing part. */
+size_t rules_key_put_instead(uint8_t *out, struct rules_bytes name,
+                             struct rules_bytes address);
+
+#endif

@@ -1,0 +1,71 @@
+#include "rules/code.h"
+#include "rules/compile.h"
+
+struct rules_set *rules_load(const char *name, struct rules_bytes text,
+                             struct rules_diags *diags)
+{
+    struct rules_set *set = NULL;
+    struct rules_arena arena = {NULL};
+    struct rules_ast ast;
+    uint32_t n_errors = diags->n_errors;
+    struct yamltree *tree = yamltree_parse((const char *)text.ptr, text.len, diags);
+
+    if (tree == NULL) {
+        goto out;
+    }
+    rules_ast_parse(tree, &arena, diags, &ast);
+    if (diags->n_errors > n_errors) {
+        goto out;
+    }
+    set = rules_compile(&ast, name);
+    if (set == NULL) {
+        rules_diags_add(diags, RULES_ERROR, (struct rules_mark){0}, NULL, 0,
+                        rules_code_out_of_memory, "out of memory");
+    }
+out:
+    rules_arena_fini(&arena);
+    yamltree_free(tree);
+    return set;
+}
+
+void rules_set_free(struct rules_set *set)
+{
+    if (set != NULL) {
+        struct rules_arena arena = set->arena; /* holds the set itself */
+
+        rules_arena_fini(&arena);
+    }
+}
+
+const char *rules_set_name(const struct rules_set *set)
+{
+    return set->name;
+}
+
+const char *rules_set_domain(const struct rules_set *set)
+{
+    return set->domain;
+}
+
+uint32_t rules_set_n_rules(const struct rules_set *set)
+{
+    return set->n_rules;
+}
+
+/** A rule has one limit. */
+uint32_t rules_set_n_limits(const struct rules_set *set)
+{
+    return set->n_rules;
+}
+
+const struct rules_rule *rules_set_rule(const struct rules_set *set, uint32_t idx)
+{
+    return &set->rules[idx];
+}
+
+int rules_set_slot(const struct rules_set *set, struct rules_bytes name)
+{
+    uint32_t slot = rules_table_find(&set->slots, 0, name);
+
+    return slot == RULES_NONE ? -1 : (int)slot;
+}
