@@ -1,0 +1,127 @@
+/*
+ * Each NAME.yaml is loaded; what comes of it is in NAME.err, the diagnostics as printed, or
+ * in NAME.ok, the set. UPDATE_GOLDEN=1 in the environment writes these files anew.
+ */
+#define _POSIX_C_SOURCE 200809L /* opendir, open_memstream */
+
+#include <dirent.h>
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "tests/unit/rules/support.h"
+
+#define FOLDER "tests/golden/rules/"
+
+static char *file_read(const char *path, size_t *len)
+{
+    static char buf[65536];
+    FILE *file = fopen(path, "rb");
+
+    *len = 0;
+    if (file != NULL) {
+        *len = fread(buf, 1, sizeof buf - 1, file);
+        assert_int_equal(fclose(file), 0);
+    }
+    buf[*len] = '\0';
+    return buf;
+}
+
+static void set_print(const struct rules_set *set, FILE *out)
+{
+    (void)fprintf(out, "domain %s, %u rules, %u limits\n", rules_set_domain(set),
+                  rules_set_n_rules(set), rules_set_n_limits(set));
+    for (uint32_t i = 0; i < rules_set_n_rules(set); i++) {
+        const struct rules_rule *rule = rules_set_rule(set, i);
+        const struct rules_limit *limit = rule->limits;
+
+        (void)fprintf(out, "%s owner=%s %s%s%s\n", rule->name,
+                      rule->owner != NULL ? rule->owner : "-",
+                      rule->mode == RULES_SHADOW ? "shadow" : "enforce",
+                      rule->is_keyed ? " keyed" : "",
+                      rule->is_advertised ? " shown" : "");
+        (void)fprintf(out,
+                      "  %s %" PRId64 " per %" PRId64 " us, burst %" PRId64 ", %" PRId64
+                      " ticks of %" PRId64 " us\n  ",
+                      limit->algorithm == RULES_TOKEN_BUCKET ? "token_bucket"
+                                                             : "sliding_window",
+                      limit->requests, limit->per_us, limit->burst, limit->per_ticks,
+                      limit->tick_us);
+        for (size_t j = 0; j < RULES_LIMIT_ID_BYTES; j++) {
+            (void)fprintf(out, "%02x", limit->id[j]);
+        }
+        (void)fprintf(out, "\n");
+    }
+}
+
+static void golden_compare(const char *path, const char *got)
+{
+    size_t len;
+
+    if (getenv("UPDATE_GOLDEN") != NULL) { /* NOLINT(concurrency-mt-unsafe) */
+        FILE *file = fopen(path, "wb");
+
+        assert_non_null(file);
+        assert_true(fputs(got, file) >= 0);
+        assert_int_equal(fclose(file), 0);
+    }
+    if (strcmp(file_read(path, &len), got) != 0) {
+        fail_msg("%s is not:\n%s", path, got);
+    }
+}
+
+static void file_check(const char *stem)
+{
+    static struct rules_diags diags;
+    char path[512];
+    char name[300];
+    char *got = NULL;
+    size_t got_len;
+    size_t len;
+    FILE *out = open_memstream(&got, &got_len);
+    const uint8_t *text;
+    struct rules_set *set;
+
+    assert_non_null(out);
+    (void)snprintf(path, sizeof path, FOLDER "%s.yaml", stem);
+    (void)snprintf(name, sizeof name, "%s.yaml", stem);
+    text = (const uint8_t *)file_read(path, &len);
+    rules_diags_init(&diags, name);
+    set = rules_load(name, (struct rules_bytes){text, len}, &diags);
+    if (set != NULL) {
+        set_print(set, out);
+    }
+    rules_diags_print(&diags, out);
+    assert_int_equal(fclose(out), 0);
+    (void)snprintf(path, sizeof path, FOLDER "%s.%s", stem, set != NULL ? "ok" : "err");
+    golden_compare(path, got);
+    free(got);
+    rules_set_free(set);
+}
+
+static void test_files(void **state)
+{
+    DIR *folder = opendir(FOLDER);
+    struct dirent *entry;
+    size_t n = 0;
+
+    (void)state;
+    assert_non_null(folder);
+    while ((entry = readdir(folder)) != NULL) { /* NOLINT(concurrency-mt-unsafe) */
+        char *end = strstr(entry->d_name, ".yaml");
+
+        if (end != NULL && end[5] == '\0') {
+            *end = '\0';
+            file_check(entry->d_name);
+            n++;
+        }
+    }
+    assert_int_equal(closedir(folder), 0);
+    assert_true(n >= 8);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_files)};
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

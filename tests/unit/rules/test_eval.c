@@ -1,0 +1,226 @@
+#include <stdlib.h>
+
+#include "tests/unit/rules/support.h"
+
+#define HEAD  "version: 1\ndomain: d\nrules:\n"
+#define LIMIT "limit: {requests: 5, per: 1s}"
+
+static const char rules[] = HEAD
+    "- {name: login, match: {method: POST, path: /v1/auth/login}, key: [ip], " LIMIT
+    "}\n"
+    "- {name: wild, match: {path: ['/v1/*/login', '/v1/**']}, key: [user], " LIMIT "}\n"
+    "- {name: denied, match: {status: [401, 403]}, key: [tenant, user], " LIMIT "}\n"
+    "- {name: host, match: {src: 192.0.2.9}, key: [src], " LIMIT "}\n"
+    "- {name: home, match: {ip: ['::1', 192.0.2.7]}, key: [ip], " LIMIT "}\n"
+    "- {name: all, key: [], " LIMIT "}\n"
+    "- {name: by_path, match: {user: jo}, key: [path], " LIMIT "}\n"
+    "- {name: route, match: {route: 'api/**'}, key: [route], " LIMIT "}\n";
+
+static struct rules_result result;
+static struct rules_request request;
+static struct rules_set *set;
+
+static int setup(void **state)
+{
+    (void)state;
+    set = load_good(rules);
+    memset(&request, 0, sizeof request);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    rules_set_free(set);
+    return 0;
+}
+
+/** The names of the rules that apply are `want`, separated by spaces. */
+static void expect(const char *want)
+{
+    char got[512] = "";
+
+    memset(&result, 0xee, sizeof result);
+    rules_eval(set, &request, &result);
+    for (uint32_t i = 0; i < result.n_hits; i++) {
+        strcat(got, i > 0 ? " " : "");
+        strcat(got, result.hits[i].rule->name);
+    }
+    assert_string_equal(got, want);
+}
+
+static void expect_key(uint32_t hit, const char *key, size_t len)
+{
+    assert_int_equal(result.hits[hit].key.len, len);
+    assert_memory_equal(result.hits[hit].key.ptr, key, len);
+}
+
+#define EXPECT_KEY(hit, key) expect_key(hit, key, sizeof(key) - 1)
+
+static void test_nothing_sent(void **state)
+{
+    (void)state;
+    expect("all");
+    assert_int_equal(result.hits[0].key.len, 0);
+    assert_int_equal(result.n_matched, 1);
+    assert_int_equal(result.n_skipped_no_key, 0);
+    assert_false(result.is_cut);
+    assert_false(result.is_path_as_it_stands);
+}
+
+static void test_path(void **state)
+{
+    (void)state;
+    request_set(set, &request, "ip", RULES_ADDRESS, "\xc0\x00\x02\x01", 4);
+    request_text(set, &request, "method", "POST");
+    request_text(set, &request, "path", "//v1/auth/%6cogin/?x");
+    request_text(set, &request, "user", "jo");
+    expect("login wild all by_path");
+    EXPECT_KEY(0, "\x02ip\x03\x04\xc0\x00\x02\x01");
+    EXPECT_KEY(1, "\x04user\x01\x02jo");
+    EXPECT_KEY(3, "\x04path\x01\x0e/v1/auth/login");
+    assert_memory_equal(result.path, "/v1/auth/login", 14);
+    assert_int_equal(result.n_matched, 4);
+    request_text(set, &request, "method", "GET");
+    expect("wild all by_path");
+}
+
+static void test_path_as_it_stands(void **state)
+{
+    (void)state;
+    request_set(set, &request, "ip", RULES_ADDRESS, "\xc0\x00\x02\x01", 4);
+    request_text(set, &request, "path", "/v1//%zz");
+    request_text(set, &request, "user", "jo");
+    expect("wild all by_path");
+    assert_true(result.is_path_as_it_stands);
+    EXPECT_KEY(2, "\x04path\x01\x08/v1//%zz");
+}
+
+static void test_missing_parts(void **state)
+{
+    (void)state;
+    request_text(set, &request, "status", "403");
+    expect("all");
+    assert_int_equal(result.n_matched, 2);
+    assert_int_equal(result.n_skipped_no_key, 1);
+    request_text(set, &request, "ip", "not an address");
+    expect("all");
+    assert_int_equal(result.n_skipped_no_key, 1);
+    request_text(set, &request, "ip", "[::ffff:192.0.2.1]:80");
+    request_text(set, &request, "user", "");
+    request_text(set, &request, "tenant", "t");
+    expect("denied all");
+    assert_true(result.hits[0].is_address_standing_in);
+    EXPECT_KEY(0, "\x06tenant\x01\x01t\x04user\x05\x04\xc0\x00\x02\x01");
+    request_text(set, &request, "user", "u");
+    expect("denied all");
+    assert_false(result.hits[0].is_address_standing_in);
+    request_text(set, &request, "status", "40");
+    expect("all");
+}
+
+static void test_addresses(void **state)
+{
+    static const uint8_t local[16] = {[15] = 1};
+    static const uint8_t mapped[16] = {[10] = 255, 255, 192, 0, 2, 9};
+
+    (void)state;
+    request_set(set, &request, "src", RULES_ADDRESS, mapped, 16);
+    expect("host all");
+    EXPECT_KEY(0, "\x03src\x03\x04\xc0\x00\x02\x09");
+    request_text(set, &request, "src", "192.0.2.9");
+    expect("host all");
+    EXPECT_KEY(0, "\x03src\x01\x09"
+                  "192.0.2.9");
+    request_text(set, &request, "src", "::ffff:192.0.2.9");
+    expect("all");
+    request_set(set, &request, "src", RULES_ADDRESS, mapped, 5);
+    expect("all");
+    request_set(set, &request, "ip", RULES_ADDRESS, local, 16);
+    expect("home all");
+    EXPECT_KEY(0, "\x02ip\x04\x08\0\0\0\0\0\0\0\0");
+    request_text(set, &request, "ip", "192.0.2.7:443");
+    expect("home all");
+}
+
+static void test_route(void **state)
+{
+    (void)state;
+    request_text(set, &request, "route", "api");
+    expect("all route");
+    request_text(set, &request, "route", "api/x?y");
+    expect("all route");
+    request_text(set, &request, "route", "/api");
+    expect("all");
+}
+
+/** Longest values in all parts of a key still fit. */
+static void test_longest_key(void **state)
+{
+    static char text[1024];
+    static char value[4096];
+    size_t len = (size_t)snprintf(text, sizeof text,
+                                  HEAD "- {name: a, " LIMIT ", key: [");
+
+    (void)state;
+    rules_set_free(set);
+    for (int i = 0; i < RULES_KEY_PARTS_MAX; i++) {
+        len += (size_t)snprintf(text + len, sizeof text - len, "%s%c%063d",
+                                i > 0 ? ", " : "", 'a' + i, 0);
+    }
+    (void)snprintf(text + len, sizeof text - len, "]}\n");
+    set = load_good(text);
+    memset(value, 'v', sizeof value);
+    for (int i = 0; i < RULES_SLOTS_MAX; i++) {
+        request.values[i] = (struct rules_value){RULES_TEXT,
+                                                 {(const uint8_t *)value,
+                                                  sizeof value}};
+    }
+    expect("a");
+    assert_int_equal(result.hits[0].key.len, 6 * (1 + 64 + 2 + 96));
+}
+
+/** More limits than fit: the first ones in file order, wherever they are filed. */
+static void test_cut(void **state)
+{
+    char *text = malloc(1 << 16);
+    size_t len;
+
+    (void)state;
+    assert_non_null(text);
+    rules_set_free(set);
+    len = (size_t)snprintf(text, 1 << 16, HEAD);
+    for (int i = 0; i < 40; i++) {
+        static const char *const matches[] = {"", "match: {a: x}, ",
+                                              "match: {path: '/**'}, ",
+                                              "match: {b: y}, "};
+
+        len += (size_t)snprintf(text + len, (1 << 16) - len,
+                                "- {name: r%02d, %skey: [], " LIMIT "}\n", i,
+                                matches[(i * 7 + 2) % 4]);
+    }
+    set = load_good(text);
+    free(text);
+    request_text(set, &request, "a", "x");
+    request_text(set, &request, "b", "y");
+    request_text(set, &request, "path", "/p");
+    expect("r00 r01 r02 r03 r04 r05 r06 r07 r08 r09 r10 r11 r12 r13 r14 r15");
+    assert_true(result.is_cut);
+    assert_int_equal(result.n_matched, 40);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_nothing_sent, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_path, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_path_as_it_stands, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_missing_parts, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_addresses, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_route, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_longest_key, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_cut, setup, teardown),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

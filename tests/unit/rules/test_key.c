@@ -1,0 +1,69 @@
+#include <sodium.h>
+
+#include "rules/key.h"
+
+#include "tests/unit/rules/support.h"
+
+static void expect(const uint8_t *key, size_t len, const char *want, size_t want_len)
+{
+    assert_int_equal(len, want_len);
+    assert_memory_equal(key, want, len);
+}
+
+#define EXPECT(key, len, want) expect(key, len, want, sizeof(want) - 1)
+
+/** These bytes name counters: they never change. */
+static void test_bytes(void **state)
+{
+    static const uint8_t v6[] = {0x20, 1, 0xd, 0xb8, 0, 1, 0, 2,
+                                 9,    9, 9,   9,    9, 9, 9, 9};
+    struct rules_bytes v4 = {(const uint8_t *)"\xc0\x00\x02\x01", 4};
+    uint8_t key[RULES_KEY_PART_BYTES_MAX];
+    size_t n;
+
+    (void)state;
+    n = rules_key_put_text(key, bytes_of("user"), bytes_of("jo"));
+    EXPECT(key, n, "\x04user\x01\x02jo");
+    n = rules_key_put_address(key, bytes_of("ip"), v4);
+    EXPECT(key, n, "\x02ip\x03\x04\xc0\x00\x02\x01");
+    n = rules_key_put_address(key, bytes_of("ip"), (struct rules_bytes){v6, 16});
+    EXPECT(key, n, "\x02ip\x04\x08\x20\x01\x0d\xb8\x00\x01\x00\x02");
+    n = rules_key_put_instead(key, bytes_of("user"), v4);
+    EXPECT(key, n, "\x04user\x05\x04\xc0\x00\x02\x01");
+    n = rules_key_put_instead(key, bytes_of("u"), (struct rules_bytes){v6, 16});
+    EXPECT(key, n, "\x01u\x06\x08\x20\x01\x0d\xb8\x00\x01\x00\x02");
+}
+
+static void test_long_values(void **state)
+{
+    static uint8_t value[70000];
+    uint8_t key[RULES_KEY_PART_BYTES_MAX];
+    uint8_t digest[32];
+    char name[RULES_NAME_BYTES_MAX + 1] = "";
+    size_t n;
+
+    (void)state;
+    memset(name, 'n', RULES_NAME_BYTES_MAX);
+    memset(value, 'x', sizeof value);
+    n = rules_key_put_text(key, bytes_of(name), (struct rules_bytes){value, 96});
+    assert_int_equal(n, RULES_KEY_PART_BYTES_MAX);
+    assert_int_equal(key[65], RULES_KEY_TEXT);
+    n = rules_key_put_text(key, bytes_of(name),
+                           (struct rules_bytes){value, sizeof value});
+    assert_int_equal(n, RULES_KEY_PART_BYTES_MAX);
+    assert_int_equal(key[65], RULES_KEY_LONG);
+    assert_int_equal(key[66], 96);
+    assert_memory_equal(key + 67, value, 64);
+    assert_int_equal(crypto_generichash(digest, 32, value, sizeof value, NULL, 0), 0);
+    assert_memory_equal(key + 67 + 64, digest, 32);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_bytes),
+        cmocka_unit_test(test_long_values),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,339 @@
+#include <stdlib.h>
+
+#include "rules/code.h"
+
+#include "tests/unit/rules/support.h"
+
+/* A rule is wrong in one place; the place is what the table says. */
+#define HEAD        "version: 1\ndomain: d\nrules:\n"
+#define RULE(body)  HEAD "- name: a\n" body
+#define WITH(line)  RULE("  key: [ip]\n  limit: {requests: 1, per: 1s}\n" line)
+#define LIMIT(body) RULE("  key: [ip]\n  limit: " body "\n")
+#define MATCH(body) WITH("  match: " body "\n")
+#define KEY(body)   RULE("  limit: {requests: 1, per: 1s}\n  key: " body "\n")
+
+struct fault {
+    const char *text;
+    const char *code;
+    uint32_t line;
+    uint32_t column;
+};
+
+static const struct fault faults[] = {
+    /* file */
+    {"[1]", "bad-type", 1, 1},
+    {"domain: d\nrules: [{}]", "missing-field", 1, 1},
+    {"version: 2\ndomain: d", "bad-version", 1, 10},
+    {"version: [1]\ndomain: d", "bad-version", 1, 10},
+    {"version: 1\ndomain: D", "bad-name", 2, 9},
+    {"version: 1\ndomain: [d]", "bad-type", 2, 9},
+    {"version: 1\ndomain: d\nrules: []", "no-rules", 3, 8},
+    {"version: 1\ndomain: d\nrules: {}", "bad-type", 3, 8},
+    {"version: 1\nrulez: []", "unknown-field", 2, 1},
+    {"version: 1\nrequire: [owner]", "not-yet", 2, 1},
+    {"version: 1\ninclude: []", "not-yet", 2, 1},
+    {"version: 1\ndefaults: {}", "not-yet", 2, 1},
+    {"version: 1\nlists: {}", "not-yet", 2, 1},
+    {"version: 1\nclients: x", "not-yet", 2, 1},
+    /* rule */
+    {HEAD "- a", "bad-type", 4, 3},
+    {HEAD "- key: [ip]", "missing-field", 4, 3},
+    {HEAD "- name: 1a", "bad-name", 4, 9},
+    {HEAD "- name: a.b", "bad-name", 4, 9},
+    {HEAD "- name: ''", "bad-name", 4, 9},
+    {WITH("  owner: ''\n"), "bad-text", 7, 10},
+    {WITH("  owner: \"a\\nb\"\n"), "bad-text", 7, 10},
+    {WITH("  owner: [a]\n"), "bad-type", 7, 10},
+    {WITH("  mode: on\n"), "bad-choice", 7, 9},
+    {WITH("  mode: {enforce: 5%}\n"), "not-yet", 7, 9},
+    {WITH("  mode: [shadow]\n"), "bad-type", 7, 9},
+    {WITH("  advertise: yes\n"), "bad-choice", 7, 14},
+    {WITH("  store: redis\n"), "not-yet", 7, 10},
+    {WITH("  store: disk\n"), "bad-choice", 7, 10},
+    {WITH("  review_by: 2027-01-01\n"), "not-yet", 7, 3},
+    {WITH("  expires: 2027-01-01\n"), "not-yet", 7, 3},
+    {WITH("  no_key: skip\n"), "not-yet", 7, 3},
+    {WITH("  ip_prefix: {v4: 24}\n"), "not-yet", 7, 3},
+    {WITH("  limits: []\n"), "not-yet", 7, 3},
+    {WITH("  plans: {}\n"), "not-yet", 7, 3},
+    {WITH("  cost: 1\n"), "not-yet", 7, 3},
+    {WITH("  costs: []\n"), "not-yet", 7, 3},
+    {WITH("  charge: {}\n"), "not-yet", 7, 3},
+    {WITH("  soft: 80%\n"), "not-yet", 7, 3},
+    {WITH("  action: warn\n"), "not-yet", 7, 3},
+    {WITH("  overrides: b\n"), "not-yet", 7, 3},
+    {WITH("  on_store_failure: local\n"), "not-yet", 7, 3},
+    {WITH("  tag: t\n"), "not-yet", 7, 3},
+    {WITH("  shards: 2\n"), "not-yet", 7, 3},
+    {WITH("  key_text: hashed\n"), "not-yet", 7, 3},
+    {WITH("  lmit: {}\n"), "unknown-field", 7, 3},
+    {WITH("- name: a\n"), "duplicate-name", 7, 9},
+    /* limit */
+    {LIMIT("5"), "bad-type", 6, 10},
+    {LIMIT("{per: 1s}"), "missing-field", 6, 10},
+    {LIMIT("{requests: 1}"), "missing-field", 6, 10},
+    {LIMIT("{requests: 0, per: 1s}"), "not-yet", 6, 21},
+    {LIMIT("{requests: 1000000001, per: 1s}"), "bad-amount", 6, 21},
+    {LIMIT("{requests: ten, per: 1s}"), "bad-amount", 6, 21},
+    {LIMIT("{requests: [1], per: 1s}"), "bad-type", 6, 21},
+    {LIMIT("{requests: 1, per: 60}"), "bad-per", 6, 29},
+    {LIMIT("{requests: 1, per: 32d}"), "bad-per", 6, 29},
+    {LIMIT("{requests: 1, per: 1.5s}"), "bad-per", 6, 29},
+    {LIMIT("{requests: 1, per: [1s]}"), "bad-type", 6, 29},
+    {LIMIT("{requests: 1, per: day}"), "not-yet", 6, 29},
+    {LIMIT("{requests: 1, per: 1000001ms}"), "per-not-whole-ticks", 6, 29},
+    {LIMIT("{requests: 1, per: 1s, burst: 0}"), "bad-amount", 6, 40},
+    {LIMIT("{requests: 1, per: 1s, burst: 2, algorithm: sliding_window}"),
+     "burst-not-allowed", 6, 33},
+    {LIMIT("{requests: 1, per: 1s, algorithm: sliding_log}"), "not-yet", 6, 44},
+    {LIMIT("{requests: 1, per: 1s, algorithm: fixed_window}"), "not-yet", 6, 44},
+    {LIMIT("{requests: 1, per: 1s, algorithm: leaky_bucket}"), "not-yet", 6, 44},
+    {LIMIT("{requests: 1, per: 1s, algorithm: gcra}"), "bad-choice", 6, 44},
+    {LIMIT("{requests: 1, per: 1s, algorithm: []}"), "bad-type", 6, 44},
+    {LIMIT("{requests: 1, per: 1s, name: n}"), "not-yet", 6, 33},
+    {LIMIT("{requests: 1, per: 1s, timezone: UTC}"), "not-yet", 6, 33},
+    {LIMIT("{requests: 1, per: 1s, max_delay: 1s}"), "not-yet", 6, 33},
+    /* match */
+    {MATCH("[a]"), "bad-type", 7, 10},
+    {MATCH("everything"), "bad-type", 7, 10},
+    {MATCH("''"), "bad-type", 7, 10},
+    {MATCH("{Auth: x}"), "bad-descriptor", 7, 11},
+    {MATCH("{auth: ''}"), "empty-value", 7, 17},
+    {MATCH("{auth: }"), "empty-value", 7, 17},
+    {MATCH("{auth: []}"), "empty-value", 7, 17},
+    {MATCH("{auth: [[a]]}"), "bad-type", 7, 18},
+    {MATCH("{auth: {not: x}}"), "not-yet", 7, 17},
+    {MATCH("{not: {auth: x}}"), "not-yet", 7, 11},
+    {MATCH("{auth: present}"), "not-yet", 7, 17},
+    {MATCH("{auth: absent}"), "not-yet", 7, 17},
+    {MATCH("{auth: api*}"), "not-yet", 7, 17},
+    {MATCH("{src: 10.0.0.0/8}"), "not-yet", 7, 16},
+    {MATCH("{ip: '2001:db8::/32'}"), "not-yet", 7, 15},
+    {MATCH("{ip: localhost}"), "bad-address", 7, 15},
+    {MATCH("{auth: [a, b, a]}"), "duplicate-value", 7, 24},
+    {MATCH("{path: [/a, /b/../a]}"), "duplicate-value", 7, 22},
+    {MATCH("{ip: ['::1', '0::1']}"), "duplicate-value", 7, 23},
+    {MATCH("{path: a}"), "bad-path", 7, 17},
+    {MATCH("{path: '/a?b'}"), "bad-path", 7, 17},
+    {MATCH("{path: /%zz}"), "bad-path", 7, 17},
+    {MATCH("{path: /a*}"), "bad-pattern", 7, 17},
+    {MATCH("{path: /**/a}"), "bad-pattern", 7, 17},
+    {MATCH("{route: a/**/b}"), "bad-pattern", 7, 18},
+    /* key */
+    {KEY("ip"), "bad-type", 6, 8},
+    {KEY("[[ip]]"), "bad-type", 6, 9},
+    {KEY("[IP]"), "bad-descriptor", 6, 9},
+    {KEY("['']"), "bad-descriptor", 6, 9},
+    {KEY("[api_key | ip]"), "not-yet", 6, 9},
+    {KEY("[ip, user, ip]"), "duplicate-key-part", 6, 19},
+    {KEY("[a, b, c, d, e, f, g]"), "too-many-key-parts", 6, 8},
+    /* YAML */
+    {"a: [1", "yaml-syntax", 2, 1},
+    {"a: b\n c: d: e", "yaml-syntax", 2, 3},
+    {"a: \x01", "yaml-syntax", 1, 1},
+    {"a: \xff", "yaml-encoding", 1, 4},
+    {"a: 1\nb: \xc0\x80", "yaml-encoding", 2, 4},
+    {"a: \"\\0\"", "yaml-encoding", 1, 4},
+    {"\xef\xbb\xbf"
+     "a: 1",
+     "yaml-encoding", 1, 1},
+    {"a: &x 1", "yaml-anchor", 1, 4},
+    {"a: &x [1]", "yaml-anchor", 1, 4},
+    {"a: *x", "yaml-alias", 1, 4},
+    {"a: !!str 1", "yaml-tag", 1, 4},
+    {"a: !x {}", "yaml-tag", 1, 4},
+    {"%YAML 1.1\n---\na: 1", "yaml-tag", 1, 1},
+    {"<<: {a: 1}", "yaml-merge", 1, 1},
+    {"a: 1\n---\nb: 1", "yaml-documents", 2, 1},
+    {"a: 1\nb: 2\na: 3", "yaml-duplicate-key", 3, 1},
+    {"a: 1\n'': 2", "yaml-key", 2, 1},
+    {"? [a]\n: 1", "yaml-key", 1, 3},
+    {"", "yaml-empty", 0, 0},
+    {"# nothing\n", "yaml-empty", 0, 0},
+};
+
+static struct rules_diags diags;
+
+static bool has_fault(const struct fault *fault)
+{
+    for (uint32_t i = 0; i < diags.n_kept; i++) {
+        const struct rules_diag *diag = &diags.kept[i];
+
+        if (strcmp(diag->code, fault->code) == 0 && diag->mark.line == fault->line
+            && diag->mark.column == fault->column) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool is_seen[RULES_CODES_COUNT];
+
+static void codes_note(void)
+{
+    for (uint32_t i = 0; i < diags.n_kept; i++) {
+        for (size_t j = 0; j < RULES_CODES_COUNT; j++) {
+            is_seen[j] |= strcmp(rules_codes[j], diags.kept[i].code) == 0;
+        }
+    }
+}
+
+static void load_bad(struct rules_bytes text)
+{
+    rules_diags_init(&diags, "test.yaml");
+    assert_null(rules_load("test.yaml", text, &diags));
+    assert_true(diags.n_errors > 0);
+    codes_note();
+}
+
+static void test_faults(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof faults / sizeof faults[0]; i++) {
+        load_bad(bytes_of(faults[i].text));
+        if (!has_fault(&faults[i])) {
+            rules_diags_print(&diags, stderr);
+            fail_msg("case %zu: no %s at %u:%u in\n%s", i, faults[i].code,
+                     faults[i].line, faults[i].column, faults[i].text);
+        }
+    }
+}
+
+/** A text that is grown piece by piece. */
+struct text {
+    char *buf;
+    size_t len;
+    size_t cap;
+};
+
+static void text_add(struct text *text, const char *piece)
+{
+    size_t n = strlen(piece);
+
+    assert_true(n <= text->cap - text->len);
+    memcpy(text->buf + text->len, piece, n);
+    text->len += n;
+}
+
+static struct text text_new(void)
+{
+    struct text text = {malloc(8 << 20), 0, 8 << 20};
+
+    assert_non_null(text.buf);
+    return text;
+}
+
+static void text_expect(struct text *text, const char *code)
+{
+    load_bad((struct rules_bytes){(const uint8_t *)text->buf, text->len});
+    assert_string_equal(diags.kept[0].code, code);
+    free(text->buf);
+}
+
+static void test_large_faults(void **state)
+{
+    struct text text = text_new();
+
+    (void)state;
+    text_add(&text, "a: '");
+    for (int i = 0; i < 65537; i++) {
+        text_add(&text, "x");
+    }
+    text_add(&text, "'\n");
+    text_expect(&text, "yaml-scalar");
+
+    text = text_new();
+    for (int i = 0; i < 100001; i++) {
+        text_add(&text, "- 1\n- 2\n");
+    }
+    text_expect(&text, "yaml-events");
+
+    text = text_new();
+    for (int i = 0; i < 33; i++) {
+        text_add(&text, "[");
+    }
+    text_expect(&text, "yaml-depth");
+
+    text = text_new();
+    text.len = RULES_FILE_BYTES_MAX + 1;
+    memset(text.buf, '#', text.len);
+    text_expect(&text, "file-too-large");
+
+    text = text_new();
+    text_add(&text, "version: 1\ndomain: d\nrules:\n");
+    for (int i = 0; i < RULES_RULES_MAX + 1; i++) {
+        text_add(&text, "- 1\n");
+    }
+    text_expect(&text, "too-many-rules");
+
+    text = text_new();
+    text_add(&text, WITH("  match:\n"));
+    for (int i = 0; i < RULES_SLOTS_MAX + 2; i++) {
+        char line[32];
+
+        (void)snprintf(line, sizeof line, "    d%d: x\n", i);
+        text_add(&text, line);
+    }
+    text_expect(&text, "too-many-descriptors");
+    assert_int_equal(diags.n_errors, 1);
+}
+
+/** Out of memory is in test_load.c; every other code is provoked here. */
+static void test_every_code(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < RULES_CODES_COUNT; i++) {
+        if (!is_seen[i] && strcmp(rules_codes[i], "out-of-memory") != 0) {
+            fail_msg("never provoked: %s", rules_codes[i]);
+        }
+    }
+}
+
+static void test_all_at_once(void **state)
+{
+    (void)state;
+    load_bad(
+        bytes_of("version: 7\nrules:\n- {name: A, kee: 1, limit: {requests: x}}\n"));
+    assert_int_equal(diags.n_errors, 7);
+    assert_non_null(strstr(diags.kept[4].text, "did you mean 'key'?"));
+}
+
+static void test_nearest_spans(void **state)
+{
+    (void)state;
+    load_bad(bytes_of(LIMIT("{requests: 1, per: 1000001ms}")));
+    assert_non_null(strstr(diags.kept[0].text, "1000s and 1000010ms"));
+}
+
+static void test_good(void **state)
+{
+    static const char *const texts[] = {
+        WITH(""),
+        WITH("  match:\n"),
+        MATCH("{}"),
+        MATCH("{auth: 'present', status: [401, 403], x: a*b, y: /etc/motd}"),
+        MATCH("{ip: ['192.0.2.1', '2001:db8::1'], route: [search, '**', '*/a']}"),
+        MATCH("{path: ['/**', '/*/b', /a/, /%2A]}"),
+        WITH("  store: local\n  owner: Team A (x@example.org)\n  advertise: false\n"),
+        LIMIT("{requests: 1000000000, per: 31d, burst: 1000000000}"),
+        LIMIT("{requests: \"1\", per: '1ms', algorithm: token_bucket}"),
+        KEY("[]"),
+        KEY("[a, b, c, d, e, ip]"),
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+        rules_set_free(load_good(texts[i]));
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_faults),        cmocka_unit_test(test_large_faults),
+        cmocka_unit_test(test_every_code),    cmocka_unit_test(test_all_at_once),
+        cmocka_unit_test(test_nearest_spans), cmocka_unit_test(test_good),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
