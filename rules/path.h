@@ -70,7 +70,7 @@ enum rules_pattern_kind {
 
 enum rules_pattern_kind rules_pattern_kind(struct rules_bytes pattern);
 
-/** Compare a checked pattern with a path. "/a/ **" (without the space) matches "/a". */
+/** Compare a checked pattern with a path. The segments of ** may be none at all. */
 bool rules_pattern_matches(struct rules_bytes pattern, struct rules_bytes path);
 
 #endif
