@@ -1,0 +1,26 @@
+/**
+ * @file agent/base.h  Words that every layer of the agent uses.
+ */
+#ifndef AGENT_BASE_H
+#define AGENT_BASE_H
+
+#include <stddef.h>
+
+#define MUST_USE     __attribute__((warn_unused_result))
+
+#define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
+
+/** The object that `member` is part of. */
+#define CONTAINER_OF(ptr, type, member) \
+    ((type *)(void *)((char *)(ptr)-offsetof(type, member)))
+
+/**
+ * Stop at once when one of our own invariants is broken: always on, O(1), never used
+ * on what a peer or a file says. A restart takes less than a wrong count costs.
+ */
+#define ENSURE(condition) \
+    ((condition) ? (void)0 : ensure_failed(#condition, __FILE__, __LINE__))
+
+_Noreturn void ensure_failed(const char *condition, const char *file, int line);
+
+#endif

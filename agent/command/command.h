@@ -1,0 +1,23 @@
+/**
+ * @file agent/command/command.h  The subcommands, one file each.
+ */
+#ifndef AGENT_COMMAND_COMMAND_H
+#define AGENT_COMMAND_COMMAND_H
+
+enum {
+    EXIT_CODE_OK = 0,
+    EXIT_CODE_FAILED = 1, /* refused, or a problem found */
+    EXIT_CODE_USAGE = 2,
+};
+
+/**
+ * A subcommand: argv[0] is its name, as getopt wants it.
+ *
+ * @return an exit code
+ */
+typedef int command_fn(int argc, char **argv);
+
+/** Run the daemon. */
+int command_serve(int argc, char **argv);
+
+#endif

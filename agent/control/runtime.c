@@ -1,0 +1,248 @@
+#include "agent/control/runtime.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <sys/socket.h>
+
+#include "agent/log.h"
+
+struct client {
+    struct ev_io io;
+    struct ev_timer idle;
+    struct runtime *runtime;
+    bool is_used;
+    size_t line_len;
+    char line[RUNTIME_LINE_BYTES_MAX + 1];
+    char *answer; /* from open_memstream; NULL until a command ran */
+    size_t answer_len;
+    size_t answer_off;
+};
+
+struct runtime {
+    struct ev_loop *loop;
+    struct ev_io io;
+    struct ev_timer pause; /* without descriptors, until the next try */
+    struct listening listening;
+    const struct runtime_command *commands;
+    const void *context;
+    struct client clients[RUNTIME_CLIENTS_MAX];
+};
+
+static void client_close(struct client *client)
+{
+    struct ev_loop *loop = client->runtime->loop;
+    ev_io_stop(loop, &client->io);
+    ev_timer_stop(loop, &client->idle);
+    (void)close(client->io.fd);
+    free(client->answer);
+    client->answer = NULL;
+    client->is_used = false;
+}
+
+static void print_help(const struct runtime *runtime, FILE *out)
+{
+    (void)fprintf(out, "%-16s %s\n", "help", "this text");
+    for (const struct runtime_command *c = runtime->commands; c->words != NULL; c++) {
+        (void)fprintf(out, "%-16s %s\n", c->words, c->help);
+    }
+}
+
+/* Words joined by one space, nothing around them, in place. */
+static void squeeze(char *line)
+{
+    char *to = line;
+    for (const char *from = line; *from != '\0'; from++) {
+        bool is_space = isspace((unsigned char)*from) != 0;
+        if (!is_space) {
+            *to++ = *from;
+        } else if (to > line && to[-1] != ' ') {
+            *to++ = ' ';
+        }
+    }
+    if (to > line && to[-1] == ' ') {
+        to--;
+    }
+    *to = '\0';
+}
+
+static void run_line(struct client *client, FILE *out)
+{
+    const struct runtime *runtime = client->runtime;
+    squeeze(client->line);
+    for (const struct runtime_command *c = runtime->commands; c->words != NULL; c++) {
+        if (strcmp(client->line, c->words) == 0) {
+            c->run(runtime->context, out);
+            return;
+        }
+    }
+    if (strcmp(client->line, "help") != 0) {
+        (void)fputs("Unknown command. These are known:\n", out);
+    }
+    print_help(runtime, out);
+}
+
+/* Run the line and turn to writing the answer. */
+static void client_answer(struct client *client)
+{
+    FILE *out = open_memstream(&client->answer, &client->answer_len);
+    if (out == NULL) {
+        client_close(client);
+        return;
+    }
+    run_line(client, out);
+    if (fclose(out) != 0) {
+        client_close(client);
+        return;
+    }
+    ev_io_stop(client->runtime->loop, &client->io);
+    ev_io_set(&client->io, client->io.fd, EV_WRITE);
+    ev_io_start(client->runtime->loop, &client->io);
+}
+
+static void client_write(struct client *client)
+{
+    ssize_t n = send(client->io.fd, client->answer + client->answer_off,
+                     client->answer_len - client->answer_off,
+                     MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
+        return;
+    }
+    if (n > 0) {
+        client->answer_off += (size_t)n;
+    }
+    if (n <= 0 || client->answer_off == client->answer_len) {
+        client_close(client);
+    }
+}
+
+static void client_read(struct client *client)
+{
+    ssize_t n = recv(client->io.fd, client->line + client->line_len,
+                     RUNTIME_LINE_BYTES_MAX - client->line_len, MSG_DONTWAIT);
+    if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
+        return;
+    }
+    if (n < 0) {
+        client_close(client);
+        return;
+    }
+    client->line_len += (size_t)n;
+    client->line[client->line_len] = '\0';
+    char *end = strchr(client->line, '\n');
+    bool is_whole = end != NULL || (n == 0 && client->line_len > 0);
+    if (end != NULL) {
+        *end = '\0';
+    }
+    if (is_whole) {
+        client_answer(client);
+    } else if (n == 0 || client->line_len == RUNTIME_LINE_BYTES_MAX) {
+        client_close(client);
+    }
+}
+
+static void on_client(struct ev_loop *loop, struct ev_io *io, int events)
+{
+    struct client *client = CONTAINER_OF(io, struct client, io);
+    ev_timer_again(loop, &client->idle);
+    if ((events & EV_WRITE) != 0) {
+        client_write(client);
+    } else {
+        client_read(client);
+    }
+}
+
+static void on_idle(struct ev_loop *loop, struct ev_timer *timer, int events)
+{
+    (void)loop;
+    (void)events;
+    client_close(CONTAINER_OF(timer, struct client, idle));
+}
+
+static struct client *find_free(struct runtime *runtime)
+{
+    for (int i = 0; i < RUNTIME_CLIENTS_MAX; i++) {
+        if (!runtime->clients[i].is_used) {
+            return &runtime->clients[i];
+        }
+    }
+    return NULL;
+}
+
+static void on_pause_over(struct ev_loop *loop, struct ev_timer *timer, int events)
+{
+    struct runtime *runtime = CONTAINER_OF(timer, struct runtime, pause);
+    (void)events;
+    ev_timer_stop(loop, timer);
+    ev_io_start(loop, &runtime->io);
+}
+
+static void on_acceptable(struct ev_loop *loop, struct ev_io *io, int events)
+{
+    struct runtime *runtime = CONTAINER_OF(io, struct runtime, io);
+    (void)events;
+    int fd = accept4(io->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    if (fd < 0) {
+        if (errno == EMFILE || errno == ENFILE) {
+            ev_io_stop(loop, &runtime->io);
+            ev_timer_again(loop, &runtime->pause);
+        }
+        return;
+    }
+    struct client *client = find_free(runtime);
+    if (client == NULL) {
+        (void)close(fd); /* too many people at the door: they may come back */
+        return;
+    }
+    memset(client, 0, sizeof(*client));
+    client->runtime = runtime;
+    client->is_used = true;
+    ev_io_init(&client->io, on_client, fd, EV_READ);
+    ev_io_start(loop, &client->io);
+    ev_timer_init(&client->idle, on_idle, 0, RUNTIME_IDLE_S);
+    ev_timer_again(loop, &client->idle);
+}
+
+struct runtime *runtime_start(struct ev_loop *loop, const struct address *address,
+                              const struct runtime_command *commands,
+                              const void *context)
+{
+    char error[ADDRESS_ERROR_BYTES_MAX];
+    struct runtime *runtime = calloc(1, sizeof(*runtime));
+    if (runtime == NULL) {
+        log_error("runtime socket: out of memory");
+        return NULL;
+    }
+    if (!address_listen(address, &runtime->listening, error)) {
+        log_error("runtime socket: cannot listen on %s", error);
+        free(runtime);
+        return NULL;
+    }
+    runtime->loop = loop;
+    runtime->commands = commands;
+    runtime->context = context;
+    ev_io_init(&runtime->io, on_acceptable, runtime->listening.fd, EV_READ);
+    ev_io_start(loop, &runtime->io);
+    ev_timer_init(&runtime->pause, on_pause_over, 0, RUNTIME_PAUSE_S);
+    return runtime;
+}
+
+void runtime_stop(struct runtime *runtime)
+{
+    if (runtime == NULL) {
+        return;
+    }
+    for (int i = 0; i < RUNTIME_CLIENTS_MAX; i++) {
+        if (runtime->clients[i].is_used) {
+            client_close(&runtime->clients[i]);
+        }
+    }
+    ev_io_stop(runtime->loop, &runtime->io);
+    ev_timer_stop(runtime->loop, &runtime->pause);
+    address_unlisten(&runtime->listening);
+    free(runtime);
+}

@@ -1,0 +1,52 @@
+/**
+ * @file agent/control/runtime.h  The runtime socket: a door for people.
+ *
+ * Model:     as HAProxy's stats socket: one line with a command, the answer, close. What
+ *            a command prints is the caller's: runtime knows commands only as a table.
+ * Ownership: runtime_start / runtime_stop; borrows the loop, the table and its context.
+ * Threads:   the main thread. A command runs to its end on the main loop and may allocate;
+ *            no worker waits for it.
+ * Errors:    a client that errs is told what is known; runtime_start logs.
+ * Limits:    RUNTIME_LINE_BYTES_MAX, RUNTIME_CLIENTS_MAX, RUNTIME_IDLE_S.
+ */
+#ifndef AGENT_CONTROL_RUNTIME_H
+#define AGENT_CONTROL_RUNTIME_H
+
+#include <stdio.h>
+
+#include <ev.h>
+
+#include "agent/net/address.h"
+
+enum {
+    RUNTIME_LINE_BYTES_MAX = 4096,
+    RUNTIME_CLIENTS_MAX = 16,
+    RUNTIME_IDLE_S = 10, /* without a byte in or out */
+    RUNTIME_PAUSE_S = 1, /* out of descriptors, before the next try */
+};
+
+typedef void runtime_command_fn(const void *context, FILE *out);
+
+struct runtime_command {
+    const char *words; /* what is typed: words joined by one space */
+    const char *help;
+    runtime_command_fn *run;
+};
+
+struct runtime;
+
+/**
+ * Listen on `address` and answer on `loop`.
+ *
+ * @param commands  ends with a line whose `words` is NULL; `help` is built in
+ * @return the door, or NULL with a log line
+ */
+MUST_USE struct runtime *runtime_start(struct ev_loop *loop,
+                                       const struct address *address,
+                                       const struct runtime_command *commands,
+                                       const void *context);
+
+/** Close the door and its clients. NULL is fine. */
+void runtime_stop(struct runtime *runtime);
+
+#endif

@@ -1,0 +1,226 @@
+#include "agent/decide/decide.h"
+
+#include <string.h>
+
+#include "spop/notify.h"
+
+#include "agent/decide/text.h"
+
+static const char CHECK_MESSAGE[] = "ratelimit-check";
+static const char DOMAIN_ARGUMENT[] = "domain";
+
+static bool is_text(struct spop_bytes bytes, const char *text, size_t text_len)
+{
+    return bytes.len == text_len && memcmp(bytes.ptr, text, text_len) == 0;
+}
+
+static struct rules_value number_value(char *buf, const struct spop_value *value)
+{
+    struct text text = text_in(buf, DECIDE_NUMBER_BYTES_MAX);
+    int64_t number = 0;
+    if (spop_value_int64(value, &number)) {
+        text_add_int64(&text, number);
+    } else { /* a UINT64 beyond INT64_MAX: 19 or 20 digits */
+        text_add_int64(&text, (int64_t)(value->integer / 10));
+        text_add_int64(&text, (int64_t)(value->integer % 10));
+    }
+    struct rules_bytes bytes = {.ptr = (const uint8_t *)buf, .len = text.len};
+    return (struct rules_value){.type = RULES_TEXT, .bytes = bytes};
+}
+
+static struct rules_value bytes_value(enum rules_value_type type,
+                                      struct spop_bytes bytes)
+{
+    return (struct rules_value){
+        .type = bytes.len > 0 ? type : RULES_ABSENT,
+        .bytes = {.ptr = bytes.ptr, .len = bytes.len},
+    };
+}
+
+/* The descriptor that an argument's value makes; `buf` holds the text of a number. */
+static struct rules_value descriptor_value(char *buf, const struct spop_value *value)
+{
+    static const char *const BOOLEANS[] = {"false", "true"};
+    switch (value->type) {
+    case SPOP_VALUE_NULL:
+        break;
+    case SPOP_VALUE_BOOL: {
+        const char *text = BOOLEANS[value->boolean];
+        struct rules_bytes bytes = {.ptr = (const uint8_t *)text, .len = strlen(text)};
+        return (struct rules_value){.type = RULES_TEXT, .bytes = bytes};
+    }
+    case SPOP_VALUE_INT32:
+    case SPOP_VALUE_UINT32:
+    case SPOP_VALUE_INT64:
+    case SPOP_VALUE_UINT64:
+        return number_value(buf, value);
+    case SPOP_VALUE_IPV4:
+    case SPOP_VALUE_IPV6:
+        return bytes_value(RULES_ADDRESS, value->bytes);
+    case SPOP_VALUE_STRING:
+    case SPOP_VALUE_BINARY:
+        return bytes_value(RULES_TEXT, value->bytes);
+    }
+    return (struct rules_value){.type = RULES_ABSENT};
+}
+
+/* Read the arguments of one check message; false when the message is for another
+ * domain. Errors of the payload stay in the iterator. */
+static bool bind_arguments(struct decide_request *request, struct spop_notify *it)
+{
+    const struct decide_set *set = request->decide->set;
+    bool is_ours = true;
+    struct spop_arg arg;
+    while (spop_notify_next_arg(it, &arg) == SPOP_OK) {
+        struct rules_bytes name = {.ptr = arg.name.ptr, .len = arg.name.len};
+        int slot = rules_set_slot(set->rules, name);
+        if (slot >= 0) {
+            request->descriptors.values[slot] = descriptor_value(request->numbers[slot],
+                                                                 &arg.value);
+        }
+        if (is_text(arg.name, DOMAIN_ARGUMENT, sizeof(DOMAIN_ARGUMENT) - 1)) {
+            bool has_text = arg.value.type == SPOP_VALUE_STRING
+                            || arg.value.type == SPOP_VALUE_BINARY;
+            is_ours = !has_text || arg.value.bytes.len == 0
+                      || is_text(arg.value.bytes, set->domain, strlen(set->domain));
+        }
+    }
+    return is_ours;
+}
+
+/* Several check messages in one NOTIFY are one request: their arguments add up. */
+static bool bind_messages(struct decide_request *request, struct spop_bytes payload)
+{
+    struct counters *counters = request->decide->counters;
+    struct spop_notify it;
+    spop_notify_init(&it, payload);
+    bool has_check = false;
+    bool is_ours = true;
+    struct spop_message message;
+    enum spop_status status = spop_notify_next_message(&it, &message);
+    for (; status == SPOP_OK; status = spop_notify_next_message(&it, &message)) {
+        if (is_text(message.name, CHECK_MESSAGE, sizeof(CHECK_MESSAGE) - 1)) {
+            has_check = true;
+            is_ours = bind_arguments(request, &it) && is_ours;
+        } else {
+            counter_add(counters, COUNTER_MESSAGES_UNKNOWN, 1);
+        }
+    }
+    if (!is_ours) {
+        counter_add(counters, COUNTER_DOMAIN_MISMATCHES, 1);
+    }
+    request->is_neutral = !has_check || !is_ours;
+    return status == SPOP_END;
+}
+
+static void add_charges(struct decide_request *request)
+{
+    struct store_take *take = &request->take;
+    const struct rules_result *result = &request->result;
+    for (uint32_t i = 0; i < result->n_hits; i++) {
+        const struct rules_hit *hit = &result->hits[i];
+        for (uint32_t j = 0; j < hit->rule->n_limits; j++) {
+            const struct rules_limit *rules_limit = &hit->rule->limits[j];
+            unsigned at = take->n_charges++;
+            request->rules[at] = hit->rule;
+            request->limits[at] = &request->decide->set->limits[rules_limit->idx];
+            take->charges[at] = (struct store_charge){
+                .limit = &request->limits[at]->limit,
+                .limit_id = rules_limit->id,
+                .key = hit->key.ptr,
+                .key_bytes = hit->key.len,
+                .cost = 1,
+                .is_shadow = hit->rule->mode == RULES_SHADOW,
+            };
+        }
+    }
+}
+
+static void count_evaluation(struct counters *counters,
+                             const struct rules_result *result)
+{
+    if (result->n_matched == 0) {
+        counter_add(counters, COUNTER_REQUESTS_UNMATCHED, 1);
+    }
+    if (result->is_cut) {
+        counter_add(counters, COUNTER_REQUESTS_CUT, 1);
+    }
+    if (result->is_path_as_it_stands) {
+        counter_add(counters, COUNTER_PATHS_AS_THEY_STAND, 1);
+    }
+    if (result->n_skipped_no_key > 0) {
+        counter_add(counters, COUNTER_KEYS_MISSING, result->n_skipped_no_key);
+    }
+    for (uint32_t i = 0; i < result->n_hits; i++) {
+        if (result->hits[i].is_address_standing_in) {
+            counter_add(counters, COUNTER_KEYS_BY_ADDRESS, 1);
+        }
+    }
+}
+
+static enum outcome outcome_of(const struct store_charge *charge)
+{
+    if (charge->is_charged) {
+        return OUTCOME_CHARGED;
+    }
+    if (charge->answer.is_allowed) {
+        return OUTCOME_PASSED;
+    }
+    return charge->is_shadow ? OUTCOME_WOULD_REFUSE : OUTCOME_REFUSED;
+}
+
+static void count_decision(struct counters *counters,
+                           const struct decide_request *request)
+{
+    const struct store_take *take = &request->take;
+    const struct decide_limit *first = request->decide->set->limits;
+    for (unsigned i = 0; i < take->n_charges; i++) {
+        counter_outcome(counters, (uint32_t)(request->limits[i] - first),
+                        outcome_of(&take->charges[i]));
+    }
+    counter_add(counters,
+                take->is_allowed ? COUNTER_REQUESTS_ALLOWED : COUNTER_REQUESTS_REFUSED,
+                1);
+}
+
+static void on_taken(struct store_take *take)
+{
+    struct decide_request *request = CONTAINER_OF(take, struct decide_request, take);
+    const struct rules_result *result = &request->result;
+    struct verdict_circumstances circumstances = {
+        .is_unmatched = result->n_matched == 0,
+        .is_keyless = result->n_hits == 0 && result->n_skipped_no_key > 0,
+        .is_cut = result->is_cut,
+    };
+    verdict_combine(take, &circumstances, &request->verdict);
+    count_decision(request->decide->counters, request);
+    request->done(request);
+}
+
+bool decide_notify(struct decide *decide, struct decide_request *request,
+                   uint64_t stream_id, uint64_t frame_id, struct spop_bytes payload,
+                   struct instant now, decide_done_fn *done, void *context)
+{
+    request->decide = decide;
+    request->done = done;
+    request->context = context;
+    request->stream_id = stream_id;
+    request->frame_id = frame_id;
+    memset(&request->descriptors, 0, sizeof(request->descriptors));
+    if (!bind_messages(request, payload)) {
+        return false;
+    }
+    if (request->is_neutral) {
+        done(request);
+        return true;
+    }
+    rules_eval(decide->set->rules, &request->descriptors, &request->result);
+    count_evaluation(decide->counters, &request->result);
+    request->take.now = now;
+    request->take.counters = decide->counters;
+    request->take.done = on_taken;
+    request->take.n_charges = 0;
+    add_charges(request);
+    store_take(decide->store, &request->take);
+    return true;
+}

@@ -1,0 +1,97 @@
+/**
+ * @file agent/decide/decide.h  One request, from NOTIFY to ACK.
+ *
+ * Model:     bind the message's arguments to descriptors, evaluate the rules, take from
+ *            the store, combine a verdict, write variables. decide_notify begins a
+ *            request; its `done` is called exactly once, at once or later, and then
+ *            decide_answer writes the ACK.
+ * Ownership: a request is the caller's memory and stays in place until done; the payload
+ *            is read by decide_notify only, so it may go as soon as that returns.
+ * Threads:   a struct decide and its requests belong to one worker.
+ * Errors:    a malformed payload is the only one: no done, no ACK, end the connection.
+ * Limits:    with the local store: no allocation, log line, system call or wait.
+ */
+#ifndef AGENT_DECIDE_DECIDE_H
+#define AGENT_DECIDE_DECIDE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "rules/rules.h"
+#include "spop/spop.h"
+
+#include "agent/decide/set.h"
+#include "agent/decide/variables.h"
+#include "agent/decide/verdict.h"
+#include "agent/observe/counters.h"
+#include "agent/store/store.h"
+
+enum {
+    DECIDE_NUMBER_BYTES_MAX = 20,    /* decimal text of an integer descriptor */
+    DECIDE_FIELD_BYTES_MAX = 1024,   /* of a header field's value */
+    DECIDE_PROBLEM_BYTES_MAX = 2560, /* of a body naming STORE_CHARGES_MAX limits */
+    DECIDE_SHADOW_BYTES_MAX = 256,
+    DECIDE_ACK_BYTES_MAX = 8192, /* room that decide_answer never exceeds */
+    DECIDE_SECRET_BYTES = 16,
+};
+
+/** What the configuration chooses; the same for all workers. */
+struct decide_options {
+    variable_set variables;
+    int32_t retry_jitter_permille;       /* of the wait, 0 to 1000 */
+    uint8_t secret[DECIDE_SECRET_BYTES]; /* of the jitter */
+};
+
+/** What one worker decides with. */
+struct decide {
+    const struct decide_set *set;
+    struct store *store;
+    struct counters *counters;
+    const struct decide_options *options;
+};
+
+struct decide_request;
+typedef void decide_done_fn(struct decide_request *request);
+
+struct decide_request {
+    /* set by decide_notify */
+    struct decide *decide;
+    decide_done_fn *done;
+    void *context; /* the caller's */
+    uint64_t stream_id;
+    uint64_t frame_id;
+    bool is_neutral; /* nothing to decide: unknown message, foreign domain */
+    struct verdict verdict;
+    struct store_take take;
+    const struct decide_limit *limits[STORE_CHARGES_MAX]; /* of the charges */
+    const struct rules_rule *rules[STORE_CHARGES_MAX];    /* likewise */
+    /* working room */
+    struct rules_request descriptors;
+    struct rules_result result;
+    char numbers[RULES_SLOTS_MAX][DECIDE_NUMBER_BYTES_MAX];
+};
+
+/**
+ * Begin to decide a NOTIFY.
+ *
+ * @param payload  its LIST-OF-MESSAGES
+ * @param context  kept in the request for `done`
+ * @return true when done was or will be called; false when the payload is malformed
+ */
+MUST_USE bool decide_notify(struct decide *decide, struct decide_request *request,
+                            uint64_t stream_id, uint64_t frame_id,
+                            struct spop_bytes payload, struct instant now,
+                            decide_done_fn *done, void *context);
+
+struct spop_writer;
+
+/**
+ * Write the ACK of a request that is done.
+ *
+ * @param out              has DECIDE_ACK_BYTES_MAX bytes of room
+ * @param frame_bytes_max  the agreed max-frame-size
+ */
+void decide_answer(const struct decide_request *request, struct spop_writer *out,
+                   size_t frame_bytes_max);
+
+#endif

@@ -1,0 +1,83 @@
+#include "agent/decide/set.h"
+
+#include <stdlib.h>
+
+#include "agent/decide/text.h"
+
+static enum limit_algorithm algorithm_of(enum rules_algorithm algorithm)
+{
+    switch (algorithm) {
+    case RULES_SLIDING_WINDOW:
+        return LIMIT_SLIDING_WINDOW;
+    case RULES_TOKEN_BUCKET:
+        return LIMIT_TOKEN_BUCKET;
+    }
+    ENSURE(!"algorithm");
+    return LIMIT_SLIDING_WINDOW;
+}
+
+/* draft-ietf-httpapi-ratelimit-headers-11, section 3.1; the burst of a bucket whose
+ * filling time is no whole number of seconds goes into a parameter of our own. */
+static void print_policy(struct decide_limit *limit)
+{
+    struct text text = text_in(limit->policy_item, sizeof(limit->policy_item) - 1);
+    text_add(&text, "\"");
+    text_add(&text, limit->name);
+    text_add(&text, "\";q=");
+    text_add_int64(&text, limit->policy.quota);
+    if (limit->policy.window_s > 0) {
+        text_add(&text, ";w=");
+        text_add_int64(&text, limit->policy.window_s);
+    }
+    if (limit->policy.burst > 0) {
+        text_add(&text, ";spoa-burst=");
+        text_add_int64(&text, limit->policy.burst);
+    }
+    ENSURE(!text.is_cut);
+    limit->policy_item[text.len] = '\0';
+}
+
+static void prepare_limit(struct decide_limit *limit, const struct rules_limit *rules)
+{
+    limit->name = rules->name;
+    limit->limit = (struct limit){
+        .algorithm = algorithm_of(rules->algorithm),
+        .requests = rules->requests,
+        .size = rules->algorithm == RULES_TOKEN_BUCKET ? rules->burst : rules->requests,
+        .per_ticks = rules->per_ticks,
+        .tick_us = rules->tick_us,
+    };
+    limit_describe(&limit->limit, &limit->policy);
+    print_policy(limit);
+}
+
+struct decide_set *decide_set_new(struct rules_set *rules)
+{
+    uint32_t n_limits = rules_set_n_limits(rules);
+    struct decide_set *set = calloc(1,
+                                    sizeof(*set) + n_limits * sizeof(set->limits[0]));
+    if (set == NULL) {
+        rules_set_free(rules);
+        return NULL;
+    }
+    set->rules = rules;
+    set->domain = rules_set_domain(rules);
+    set->n_limits = n_limits;
+    for (uint32_t i = 0; i < rules_set_n_rules(rules); i++) {
+        const struct rules_rule *rule = rules_set_rule(rules, i);
+        for (uint32_t j = 0; j < rule->n_limits; j++) {
+            const struct rules_limit *limit = &rule->limits[j];
+            prepare_limit(&set->limits[limit->idx], limit);
+        }
+    }
+    return set;
+}
+
+void decide_set_free(struct decide_set *set)
+{
+    if (set == NULL) {
+        return;
+    }
+    rules_set_free(set->rules);
+    free(set);
+}

@@ -1,0 +1,45 @@
+/**
+ * @file agent/decide/set.h  A rule set made ready to decide with.
+ *
+ * Model:     the compiled rules, and for each of their limits its arithmetic and the
+ *            texts that never change. Immutable once made.
+ * Ownership: owns the rules_set it was made from.
+ * Threads:   any number of threads read it.
+ * Errors:    decide_set_new answers NULL when memory is short.
+ */
+#ifndef AGENT_DECIDE_SET_H
+#define AGENT_DECIDE_SET_H
+
+#include "rules/rules.h"
+
+#include "agent/limit/limit.h"
+
+enum {
+    DECIDE_POLICY_BYTES_MAX = 224
+}; /* of one RateLimit-Policy item */
+
+struct decide_limit {
+    const char *name;
+    struct limit limit;
+    struct limit_policy policy;
+    char policy_item[DECIDE_POLICY_BYTES_MAX]; /* "name";q=..;w=.. */
+};
+
+struct decide_set {
+    struct rules_set *rules;
+    const char *domain;
+    uint32_t n_limits;
+    struct decide_limit limits[]; /* by the idx of the rules' limits */
+};
+
+/**
+ * Make a set ready.
+ *
+ * @param rules  taken over; freed with the set, and by a failing call
+ */
+MUST_USE struct decide_set *decide_set_new(struct rules_set *rules);
+
+/** Free a set that no thread can still use. NULL is fine. */
+void decide_set_free(struct decide_set *set);
+
+#endif

@@ -1,0 +1,69 @@
+/**
+ * @file agent/decide/verdict.h  From the answers of limits to one verdict.
+ *
+ * Model:     pure. Any enforced limit can refuse. Deciding limit: among those that
+ *            refused the longest wait; on an allow the smallest share left; ties by
+ *            file order.
+ * Ownership: none.
+ * Threads:   no shared state.
+ * Errors:    none.
+ */
+#ifndef AGENT_DECIDE_VERDICT_H
+#define AGENT_DECIDE_VERDICT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "agent/store/store.h"
+
+/** name, text */
+#define ACTION_TABLE(X) \
+    X(ALLOW, "allow")   \
+    X(REJECT, "reject")
+
+enum action {
+#define X(name, text) ACTION_##name,
+    ACTION_TABLE(X)
+#undef X
+};
+
+#define REASON_TABLE(X)       \
+    X(NONE, "")               \
+    X(LIMIT, "limit")         \
+    X(UNMATCHED, "unmatched") \
+    X(NO_KEY, "no_key")       \
+    X(TOO_MANY_LIMITS, "too_many_limits")
+
+enum reason {
+#define X(name, text) REASON_##name,
+    REASON_TABLE(X)
+#undef X
+};
+
+const char *action_text(enum action action);
+const char *reason_text(enum reason reason);
+
+enum {
+    VERDICT_STATUS_TOO_MANY_REQUESTS = 429
+};
+
+struct verdict {
+    enum action action;
+    enum reason reason;
+    bool is_denied;
+    int status;       /* HTTP; 0 unless denied */
+    int deciding_idx; /* of the charges; -1 when no enforced limit decided */
+};
+
+/** What evaluation says beside the charges. */
+struct verdict_circumstances {
+    bool is_unmatched; /* no rule matched */
+    bool is_keyless;   /* rules matched, but none had a key */
+    bool is_cut;       /* more limits applied than are looked at */
+};
+
+void verdict_combine(const struct store_take *take,
+                     const struct verdict_circumstances *circumstances,
+                     struct verdict *verdict);
+
+#endif

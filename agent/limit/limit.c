@@ -1,0 +1,100 @@
+#include "agent/limit/limit.h"
+
+int64_t limit_ticks_to_us(const struct limit *limit, int64_t ticks)
+{
+    return ticks > LIMIT_WAIT_US_MAX / limit->tick_us ? LIMIT_WAIT_US_MAX
+                                                      : ticks * limit->tick_us;
+}
+
+void limit_align(const struct limit *limit, struct limit_state *state,
+                 struct instant now)
+{
+    switch (limit->algorithm) {
+    case LIMIT_SLIDING_WINDOW:
+        sliding_window_align(limit, state, now);
+        return;
+    case LIMIT_TOKEN_BUCKET:
+        token_bucket_align(limit, state, now);
+        return;
+    }
+    ENSURE(!"algorithm");
+}
+
+bool limit_take(const struct limit *limit, struct limit_state *state,
+                struct instant now, int64_t cost, struct limit_answer *answer)
+{
+    switch (limit->algorithm) {
+    case LIMIT_SLIDING_WINDOW:
+        return sliding_window_take(limit, state, now, cost, answer);
+    case LIMIT_TOKEN_BUCKET:
+        return token_bucket_take(limit, state, now, cost, answer);
+    }
+    ENSURE(!"algorithm");
+    return false;
+}
+
+static int64_t us_to_s_up(int64_t us)
+{
+    return us / US_PER_S + (us % US_PER_S > 0);
+}
+
+/* A bucket's w is the time to fill it, where that is a whole number of seconds (and not
+ * beyond a thousand times `per`, so that products with it stay exact); else the least
+ * whole w in which at least one request is refilled. */
+static void describe_bucket(const struct limit *limit, struct limit_policy *policy)
+{
+    enum {
+        PERIODS_MAX = 1000
+    };
+    int64_t per_us = limit->per_ticks * limit->tick_us;
+    /* size x per / requests in two parts: as one product it would not fit 64 bits. */
+    int64_t periods = limit->size / limit->requests;
+    int64_t part_ticks = limit->size % limit->requests * limit->per_ticks;
+    if (periods <= PERIODS_MAX && part_ticks % limit->requests == 0) {
+        int64_t fill_us = periods * per_us
+                          + part_ticks / limit->requests * limit->tick_us;
+        if (fill_us >= US_PER_S && fill_us % US_PER_S == 0) {
+            policy->quota = limit->size;
+            policy->window_s = fill_us / US_PER_S;
+            return;
+        }
+    }
+    policy->window_s = us_to_s_up(per_us / limit->requests
+                                  + (per_us % limit->requests != 0));
+    policy->quota = policy->window_s * US_PER_S * limit->requests / per_us;
+    policy->burst = limit->size;
+}
+
+void limit_describe(const struct limit *limit, struct limit_policy *policy)
+{
+    *policy = (struct limit_policy){.quota = limit->size};
+    if (limit->algorithm == LIMIT_TOKEN_BUCKET && limit->requests > 0) {
+        describe_bucket(limit, policy);
+        return;
+    }
+    int64_t per_us = limit->per_ticks * limit->tick_us;
+    policy->window_s = per_us % US_PER_S == 0 ? per_us / US_PER_S : 0;
+}
+
+void limit_advertise(const struct limit *limit, const struct limit_policy *policy,
+                     const struct limit_answer *answer, int64_t *available,
+                     int64_t *effective_s)
+{
+    *available = answer->remaining;
+    if (!answer->is_allowed && answer->retry_us != LIMIT_NEVER) {
+        *effective_s = us_to_s_up(answer->retry_us);
+        *effective_s = *effective_s > 1 ? *effective_s : 1;
+        if (policy->window_s > 0 && *effective_s < policy->window_s) {
+            int64_t most = *effective_s * policy->quota / policy->window_s;
+            *available = *available < most ? *available : most;
+        }
+        return;
+    }
+    if (limit->algorithm == LIMIT_TOKEN_BUCKET && policy->quota > 0) {
+        int64_t scaled = *available * policy->window_s;
+        *effective_s = scaled / policy->quota + (scaled % policy->quota != 0);
+    } else {
+        *effective_s = us_to_s_up(answer->window_end_us);
+    }
+    *effective_s = *effective_s > 1 ? *effective_s : 1;
+}

@@ -1,0 +1,116 @@
+/**
+ * @file agent/limit/limit.h  What a limit means: arithmetic on (state, now, cost).
+ *
+ * Model:     pure functions. Time is cut into ticks of tick_us, W = per_ticks of them in
+ *            `per`; with amounts of at most 10^9 and W at most 10^6 every product is
+ *            exact below 2^53. Division is used to cut elapsed time and to answer
+ *            remaining (down), reset and retry (up).
+ * Ownership: none; a state is 16 bytes that a store keeps. All zero is an untouched
+ *            counter.
+ * Threads:   no shared state.
+ * Errors:    none; limits are checked when rules are loaded.
+ */
+#ifndef AGENT_LIMIT_LIMIT_H
+#define AGENT_LIMIT_LIMIT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "agent/base.h"
+#include "agent/clock.h"
+
+/** A wait that never ends. */
+#define LIMIT_NEVER INT64_MAX
+
+/** Longer waits (over 31 years) are answered as this. */
+#define LIMIT_WAIT_US_MAX INT64_C(1000000000000000)
+
+/** Clocks of workers and hosts may differ by this much; more is a step of the clock. */
+#define LIMIT_CLOCK_SLACK_US US_PER_S
+
+enum limit_algorithm {
+    LIMIT_SLIDING_WINDOW = 0,
+    LIMIT_TOKEN_BUCKET,
+};
+
+struct limit {
+    enum limit_algorithm algorithm;
+    int64_t requests;  /* 0 to 10^9 in `per` */
+    int64_t size;      /* most at once: burst of a token bucket, else requests */
+    int64_t per_ticks; /* W: 1 to 10^6 */
+    int64_t tick_us;   /* a power of ten */
+};
+
+struct limit_state {
+    union {
+        struct {
+            uint32_t prev;  /* charged in the window before */
+            uint32_t curr;  /* charged in `window` */
+            int64_t window; /* number of the window since the epoch */
+        } sliding;
+        struct {
+            int64_t level;    /* used tokens x W */
+            int64_t at_ticks; /* when level was right */
+        } bucket;
+    };
+};
+
+/** What a limit says about one cost at one moment; waits from that moment, in us. */
+struct limit_answer {
+    bool is_allowed;
+    int64_t remaining;     /* the largest cost that would still pass now */
+    int64_t reset_us;      /* until the counter is as if untouched */
+    int64_t retry_us;      /* refused: least wait for this cost alone, or LIMIT_NEVER */
+    int64_t window_end_us; /* sliding window: until the current window ends */
+};
+
+/**
+ * Put right a state whose stamp lies more than LIMIT_CLOCK_SLACK_US after `now`: the
+ * clock was stepped back. Nothing is refilled, the stamp becomes now: at most one size
+ * more for each step, never a lock-out.
+ */
+void limit_align(const struct limit *limit, struct limit_state *state,
+                 struct instant now);
+
+/**
+ * Charge `cost` (0 to 10^9) if it passes.
+ *
+ * @param state   charged when allowed; unchanged when refused or when cost is 0
+ * @param answer  filled; remaining and reset are those after a charge
+ * @return answer->is_allowed. Cost 0 always passes; a limit of size 0 refuses all else.
+ */
+bool limit_take(const struct limit *limit, struct limit_state *state,
+                struct instant now, int64_t cost, struct limit_answer *answer);
+
+/** A policy as RateLimit-Policy shows it (draft-ietf-httpapi-ratelimit-headers-11). */
+struct limit_policy {
+    int64_t quota;    /* q */
+    int64_t window_s; /* w; 0 where no whole number of seconds is true: left out */
+    int64_t burst;    /* shown as a parameter of its own when not 0 */
+};
+
+void limit_describe(const struct limit *limit, struct limit_policy *policy);
+
+/**
+ * The `r` and `t` of a RateLimit item: units left, and the seconds within which no more
+ * than these may be used. Rounded so that r/t never exceeds q/w and a refused client
+ * that waits t passes.
+ */
+void limit_advertise(const struct limit *limit, const struct limit_policy *policy,
+                     const struct limit_answer *answer, int64_t *available,
+                     int64_t *effective_s);
+
+/** A number of ticks as a wait; at most LIMIT_WAIT_US_MAX. */
+int64_t limit_ticks_to_us(const struct limit *limit, int64_t ticks);
+
+/** The two algorithms, called through limit_take (also by the tests of each). */
+void token_bucket_align(const struct limit *limit, struct limit_state *state,
+                        struct instant now);
+bool token_bucket_take(const struct limit *limit, struct limit_state *state,
+                       struct instant now, int64_t cost, struct limit_answer *answer);
+void sliding_window_align(const struct limit *limit, struct limit_state *state,
+                          struct instant now);
+bool sliding_window_take(const struct limit *limit, struct limit_state *state,
+                         struct instant now, int64_t cost, struct limit_answer *answer);
+
+#endif

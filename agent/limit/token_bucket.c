@@ -1,0 +1,68 @@
+/* The bucket is kept by what is used, not by what is left: `level` is used tokens x W
+ * and falls by `requests` each tick, so that all of it is whole numbers. */
+#include "agent/limit/limit.h"
+
+static int64_t div_up(int64_t a, int64_t b)
+{
+    return a / b + (a % b != 0);
+}
+
+static int64_t to_ticks(const struct limit *limit, struct instant at)
+{
+    return at.us / limit->tick_us;
+}
+
+void token_bucket_align(const struct limit *limit, struct limit_state *state,
+                        struct instant now)
+{
+    int64_t now_ticks = to_ticks(limit, now);
+    int64_t ahead_us = (state->bucket.at_ticks - now_ticks) * limit->tick_us;
+    if (ahead_us > LIMIT_CLOCK_SLACK_US) {
+        state->bucket.at_ticks = now_ticks;
+    }
+}
+
+bool token_bucket_take(const struct limit *limit, struct limit_state *state,
+                       struct instant now, int64_t cost, struct limit_answer *answer)
+{
+    int64_t per = limit->per_ticks;
+    int64_t level = state->bucket.level;
+    int64_t at = to_ticks(limit, now);
+    if (at < state->bucket.at_ticks) {
+        at = state->bucket.at_ticks;
+    }
+    if (limit->requests > 0) {
+        /* Cut first: elapsed x requests would not be exact after a long time. */
+        int64_t elapsed = at - state->bucket.at_ticks;
+        int64_t until_empty = div_up(level, limit->requests);
+        level = elapsed >= until_empty ? 0 : level - elapsed * limit->requests;
+    }
+    bool fits = level + cost * per <= limit->size * per;
+    answer->is_allowed = cost == 0 || fits;
+    if (answer->is_allowed && cost > 0) {
+        level += cost * per;
+        state->bucket.level = level;
+        state->bucket.at_ticks = at;
+    }
+    int64_t free_level = limit->size * per - level;
+    answer->remaining = free_level > 0 ? free_level / per : 0;
+    answer->window_end_us = 0;
+    answer->retry_us = 0;
+    if (limit->requests == 0) {
+        answer->reset_us = level > 0 ? LIMIT_NEVER : 0;
+        answer->retry_us = answer->is_allowed ? 0 : LIMIT_NEVER;
+        return answer->is_allowed;
+    }
+    int64_t since_tick_us = now.us - at * limit->tick_us;
+    int64_t reset_ticks = div_up(level, limit->requests);
+    answer->reset_us = level > 0 ? limit_ticks_to_us(limit, reset_ticks) - since_tick_us
+                                 : 0;
+    if (!answer->is_allowed) {
+        int64_t excess = level - (limit->size - cost) * per;
+        int64_t wait_ticks = div_up(excess, limit->requests);
+        answer->retry_us = cost > limit->size
+                               ? LIMIT_NEVER
+                               : limit_ticks_to_us(limit, wait_ticks) - since_tick_us;
+    }
+    return answer->is_allowed;
+}

@@ -1,0 +1,80 @@
+#include "agent/log.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "agent/base.h"
+
+const char *const LOG_LEVEL_NAMES[4] = {"error", "warning", "info", "debug"};
+
+static enum log_level level_max = LOG_LEVEL_INFO;
+
+void log_set_level(enum log_level level)
+{
+    level_max = level;
+}
+
+bool log_is_on(enum log_level level)
+{
+    return level <= level_max;
+}
+
+/* Copy `text` to `line`, escaping what is not printable; returns the length. */
+static size_t make_printable(char *line, size_t cap, const char *text)
+{
+    static const char HEX[] = "0123456789abcdef";
+    size_t len = 0;
+    for (const char *p = text; *p != '\0' && cap - len > 4; p++) {
+        unsigned char c = (unsigned char)*p;
+        if (c >= 0x20 && c < 0x7f) {
+            line[len++] = (char)c;
+            continue;
+        }
+        line[len++] = '\\';
+        line[len++] = 'x';
+        line[len++] = HEX[c >> 4];
+        line[len++] = HEX[c & 15];
+    }
+    return len;
+}
+
+static void write_line(enum log_level level, const char *format, va_list args)
+{
+    static const char *const JOURNAL_PREFIX[4] = {"<3>", "<4>", "<6>", "<7>"};
+    if (!log_is_on(level)) {
+        return;
+    }
+    char text[LOG_LINE_BYTES_MAX];
+    (void)vsnprintf(text, sizeof(text), format, args);
+    char line[LOG_LINE_BYTES_MAX + 32];
+    const char *prefix = getenv("JOURNAL_STREAM") != NULL ? JOURNAL_PREFIX[level] : "";
+    int n = snprintf(line, sizeof(line), "%s%s: ", prefix, LOG_LEVEL_NAMES[level]);
+    size_t len = n > 0 ? (size_t)n : 0;
+    len += make_printable(line + len, sizeof(line) - len - 1, text);
+    line[len++] = '\n';
+    ssize_t written = write(STDERR_FILENO, line, len);
+    (void)written; /* nobody is left to be told */
+}
+
+#define DEFINE_LOG(name, level)          \
+    void name(const char *format, ...)   \
+    {                                    \
+        va_list args;                    \
+        va_start(args, format);          \
+        write_line(level, format, args); \
+        va_end(args);                    \
+    }
+
+DEFINE_LOG(log_error, LOG_LEVEL_ERROR)
+DEFINE_LOG(log_warning, LOG_LEVEL_WARNING)
+DEFINE_LOG(log_info, LOG_LEVEL_INFO)
+DEFINE_LOG(log_debug, LOG_LEVEL_DEBUG)
+
+void ensure_failed(const char *condition, const char *file, int line)
+{
+    log_error("broken invariant: %s (%s:%d)", condition, file, line);
+    abort();
+}

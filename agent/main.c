@@ -1,0 +1,44 @@
+#include <stdio.h>
+#include <string.h>
+
+#include "agent/base.h"
+#include "agent/command/command.h"
+
+static const struct {
+    const char *name;
+    const char *help;
+    command_fn *run;
+} COMMANDS[] = {
+    {"serve", "answer HAProxy", command_serve},
+};
+
+static void print_usage(FILE *out)
+{
+    (void)fprintf(out,
+                  "spoa-ratelimit " AGENT_VERSION ", a rate limiter for HAProxy\n\n"
+                  "usage: spoa-ratelimit COMMAND [OPTION]...\n\n");
+    for (size_t i = 0; i < ARRAY_LEN(COMMANDS); i++) {
+        (void)fprintf(out, "  %-10s %s\n", COMMANDS[i].name, COMMANDS[i].help);
+    }
+    (void)fprintf(out, "\nEach command has --help.\n");
+}
+
+int main(int argc, char **argv)
+{
+    const char *name = argc > 1 ? argv[1] : "";
+    for (size_t i = 0; i < ARRAY_LEN(COMMANDS); i++) {
+        if (strcmp(name, COMMANDS[i].name) == 0) {
+            return COMMANDS[i].run(argc - 1, argv + 1);
+        }
+    }
+    if (strcmp(name, "--help") == 0) {
+        print_usage(stdout);
+        return EXIT_CODE_OK;
+    }
+    if (strcmp(name, "--version") == 0) {
+        (void)puts("spoa-ratelimit " AGENT_VERSION);
+        return EXIT_CODE_OK;
+    }
+    print_usage(stderr);
+    return EXIT_CODE_USAGE;
+}

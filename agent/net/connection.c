@@ -1,0 +1,458 @@
+#include "agent/net/connection.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <sys/socket.h>
+
+#include <ev.h>
+
+#include "spop/session.h"
+
+#include "agent/log.h"
+#include "agent/net/worker.h"
+
+enum {
+    OUT_ROOM_MIN = DECIDE_ACK_BYTES_MAX
+};
+
+_Static_assert((int)OUT_ROOM_MIN >= (int)SPOP_SESSION_ROOM_MIN, "room for any frame");
+_Static_assert((int)CONNECTION_OUT_BYTES >= 2 * (int)OUT_ROOM_MIN, "room for two ACKs");
+
+enum phase {
+    PHASE_OPEN = 0,
+    PHASE_ENDING,    /* the output's last frame is written; then half-close */
+    PHASE_LINGERING, /* half-closed: read and discard */
+};
+
+struct connection {
+    struct ev_io io;
+    struct worker *worker;
+    struct connection *prev;
+    struct connection *next;
+    struct spop_session session;
+    enum phase phase;
+    bool is_input_ended; /* the peer half-closed */
+    struct instant opened_at;
+    struct instant frame_at;   /* last whole frame; before it, accept */
+    struct instant begun_at;   /* first byte of the frame in `in` */
+    struct instant written_at; /* last byte taken by the peer, or output begun */
+    struct instant ended_at;   /* half-close */
+    size_t discarded_bytes;
+    size_t in_len; /* bytes of an unfinished frame, or held back by back-pressure */
+    size_t in_cap;
+    uint8_t *in;
+    struct spop_writer out; /* not yet taken by the peer from out_off on */
+    size_t out_off;
+    uint8_t out_buf[CONNECTION_OUT_BYTES];
+};
+
+struct connection *connection_next(const struct connection *c)
+{
+    return c->next;
+}
+
+static void connection_close(struct connection *c)
+{
+    struct worker *worker = c->worker;
+    ev_io_stop(worker->loop, &c->io); /* before close: the number may be reused */
+    (void)close(c->io.fd);
+    if (c->prev != NULL) {
+        c->prev->next = c->next;
+    } else {
+        worker->connections = c->next;
+    }
+    if (c->next != NULL) {
+        c->next->prev = c->prev;
+    }
+    free(c->in);
+    free(c);
+    counter_add(worker->decide.counters, COUNTER_CONNECTIONS_CLOSED, 1);
+    (void)atomic_fetch_sub_explicit(&worker->gone->n_open, 1, memory_order_relaxed);
+    ev_async_send(worker->gone->main_loop, &worker->gone->async);
+}
+
+static size_t out_pending(const struct connection *c)
+{
+    return c->out.len - c->out_off;
+}
+
+static bool has_out_room(const struct connection *c)
+{
+    return c->out.cap - c->out.len >= OUT_ROOM_MIN;
+}
+
+/* Write what is pending; false when the connection broke. */
+static bool flush(struct connection *c, struct instant now)
+{
+    while (out_pending(c) > 0) {
+        ssize_t n = send(c->io.fd, c->out_buf + c->out_off, out_pending(c),
+                         MSG_NOSIGNAL | MSG_DONTWAIT);
+        if (n < 0) {
+            if (errno == EAGAIN) {
+                break;
+            }
+            if (errno == EINTR) {
+                continue;
+            }
+            return false;
+        }
+        c->out_off += (size_t)n;
+        c->written_at = now;
+    }
+    size_t pending = out_pending(c);
+    if (pending == 0 || !has_out_room(c)) {
+        memmove(c->out_buf, c->out_buf + c->out_off, pending);
+        c->out.len = pending;
+        c->out_off = 0;
+    }
+    return true;
+}
+
+static void write_ack(struct decide_request *request)
+{
+    struct connection *c = request->context;
+    decide_answer(request, &c->out, c->session.frame_bytes_max);
+}
+
+static void count_close(struct connection *c, const struct spop_event *event)
+{
+    struct counters *counters = c->worker->decide.counters;
+    if (event->is_health_check) {
+        counter_add(counters, COUNTER_HEALTH_CHECKS, 1);
+    } else if (event->is_peer_ending) {
+        counter_add(counters, COUNTER_PEER_DISCONNECTS, 1);
+        log_debug("connection %d: HAProxy disconnects with code %d", c->io.fd,
+                  (int)c->session.peer_code);
+    } else {
+        counter_add(counters, COUNTER_PROTOCOL_ERRORS, 1);
+        log_debug("connection %d: disconnected with code %d, %s", c->io.fd,
+                  (int)event->code, spop_code_text(event->code));
+    }
+}
+
+/* Room for the largest frame that HAProxy announced; false when memory is short. */
+static bool grow_in(struct connection *c)
+{
+    size_t need = SPOP_PREFIX_BYTES + c->session.receive_bytes_max;
+    if (need <= c->in_cap) {
+        return true;
+    }
+    uint8_t *grown = realloc(c->in, need);
+    if (grown == NULL) {
+        return false;
+    }
+    c->in = grown;
+    c->in_cap = need;
+    return true;
+}
+
+static void end_invalid(struct connection *c, enum spop_code code)
+{
+    counter_add(c->worker->decide.counters, COUNTER_PROTOCOL_ERRORS, 1);
+    log_debug("connection %d: %s", c->io.fd, spop_code_text(code));
+    spop_session_disconnect(&c->session, code, &c->out);
+    c->phase = PHASE_ENDING;
+}
+
+static void on_event(struct connection *c, const struct spop_event *event,
+                     struct instant now)
+{
+    struct worker *worker = c->worker;
+    c->frame_at = now;
+    switch (event->type) {
+    case SPOP_EVENT_MORE:
+        return;
+    case SPOP_EVENT_HELLO:
+        if (!grow_in(c)) {
+            end_invalid(c, SPOP_CODE_RESOURCE);
+        }
+        return;
+    case SPOP_EVENT_NOTIFY:
+        counter_add(worker->decide.counters, COUNTER_NOTIFIES, 1);
+        if (!decide_notify(&worker->decide, &worker->request, event->stream_id,
+                           event->frame_id, event->payload, now, write_ack, c)) {
+            end_invalid(c, SPOP_CODE_INVALID);
+        }
+        return;
+    case SPOP_EVENT_IGNORED:
+        counter_add(worker->decide.counters, COUNTER_FRAMES_IGNORED, 1);
+        return;
+    case SPOP_EVENT_CLOSE:
+        count_close(c, event);
+        c->phase = PHASE_ENDING;
+        return;
+    }
+}
+
+/* Keep what is left of `bytes`, which may lie in the connection's own buffer. */
+static void keep(struct connection *c, struct spop_bytes bytes, size_t n_done,
+                 struct instant now)
+{
+    bool is_other_frame = n_done > 0 || c->in_len == 0;
+    size_t left = bytes.len - n_done;
+    if (left > 0) {
+        memmove(c->in, bytes.ptr + n_done, left);
+        if (is_other_frame) {
+            c->begun_at = now;
+        }
+    }
+    c->in_len = left;
+}
+
+/* Act on the whole frames of `bytes`, for as long as there is room for answers; false
+ * when the connection broke. */
+static bool process(struct connection *c, struct spop_bytes bytes, struct instant now)
+{
+    size_t n_done = 0;
+    bool is_out_idle = out_pending(c) == 0;
+    while (c->phase == PHASE_OPEN) {
+        if (!has_out_room(c) && (!flush(c, now) || !has_out_room(c))) {
+            break;
+        }
+        struct spop_bytes in = {.ptr = bytes.ptr + n_done, .len = bytes.len - n_done};
+        struct spop_event event;
+        n_done += spop_session_next(&c->session, in, &c->out, &event);
+        if (event.type == SPOP_EVENT_MORE) {
+            break;
+        }
+        on_event(c, &event, now);
+    }
+    if (c->phase != PHASE_OPEN) {
+        n_done = bytes.len; /* nothing after a DISCONNECT is looked at */
+    }
+    keep(c, bytes, n_done, now);
+    if (is_out_idle) {
+        c->written_at = now;
+    }
+    return flush(c, now);
+}
+
+static void watch(struct connection *c, int events)
+{
+    if (c->io.events == events) {
+        return;
+    }
+    ev_io_stop(c->worker->loop, &c->io);
+    ev_io_set(&c->io, c->io.fd, events);
+    ev_io_start(c->worker->loop, &c->io);
+}
+
+static bool is_drain_deaf(const struct connection *c, struct instant now)
+{
+    return c->worker->is_draining
+           && instant_diff_us(now, c->worker->drain_began) >= WORKER_DRAIN_READ_US;
+}
+
+/* After anything happened: go on to the next phase, or wait for the right event. */
+static void settle(struct connection *c, struct instant now)
+{
+    size_t pending = out_pending(c);
+    if (pending == 0 && c->is_input_ended) {
+        connection_close(c);
+        return;
+    }
+    if (pending == 0 && c->phase == PHASE_ENDING) {
+        (void)shutdown(c->io.fd, SHUT_WR);
+        c->phase = PHASE_LINGERING;
+        c->ended_at = now;
+    }
+    bool wants_read = c->phase == PHASE_LINGERING
+                      || (c->phase == PHASE_OPEN && has_out_room(c)
+                          && !c->is_input_ended && !is_drain_deaf(c, now));
+    watch(c, (wants_read ? EV_READ : 0) | (pending > 0 ? EV_WRITE : 0));
+}
+
+/* Read once. Answers what recv does, 0 for "nothing now" with errno EAGAIN. */
+static ssize_t receive(struct connection *c, uint8_t *buf, size_t cap)
+{
+    ssize_t n = 0;
+    do {
+        n = recv(c->io.fd, buf, cap, MSG_DONTWAIT);
+    } while (n < 0 && errno == EINTR);
+    return n;
+}
+
+static bool is_not_now(ssize_t n)
+{
+    return n < 0 && (errno == EAGAIN);
+}
+
+static void on_linger(struct connection *c)
+{
+    ssize_t n = receive(c, c->worker->read_buf, sizeof(c->worker->read_buf));
+    if (is_not_now(n)) {
+        return;
+    }
+    if (n > 0) {
+        c->discarded_bytes += (size_t)n;
+    }
+    if (n <= 0 || c->discarded_bytes > CONNECTION_DISCARD_BYTES_MAX) {
+        connection_close(c);
+    }
+}
+
+static void close_broken(struct connection *c)
+{
+    counter_add(c->worker->decide.counters, COUNTER_IO_ERRORS, 1);
+    log_debug("connection %d: closed by an I/O error", c->io.fd);
+    connection_close(c);
+}
+
+static void on_readable(struct connection *c, struct instant now)
+{
+    if (c->phase == PHASE_LINGERING) {
+        on_linger(c);
+        return;
+    }
+    uint8_t *buf = c->worker->read_buf;
+    memcpy(buf, c->in, c->in_len);
+    ssize_t n = receive(c, buf + c->in_len, c->in_cap - c->in_len);
+    if (is_not_now(n)) {
+        return;
+    }
+    if (n < 0) {
+        close_broken(c);
+        return;
+    }
+    c->is_input_ended = n == 0;
+    struct spop_bytes bytes = {.ptr = buf, .len = c->in_len + (size_t)n};
+    if (!process(c, bytes, now)) {
+        close_broken(c);
+        return;
+    }
+    settle(c, now);
+}
+
+static void on_writable(struct connection *c, struct instant now)
+{
+    bool ok = flush(c, now);
+    if (ok && c->phase == PHASE_OPEN && c->in_len > 0 && has_out_room(c)) {
+        struct spop_bytes held = {.ptr = c->in, .len = c->in_len};
+        ok = process(c, held, now);
+    }
+    if (!ok) {
+        close_broken(c);
+        return;
+    }
+    settle(c, now);
+}
+
+static void on_io(struct ev_loop *loop, struct ev_io *io, int events)
+{
+    struct connection *c = CONTAINER_OF(io, struct connection, io);
+    (void)loop;
+    struct instant now = clock_now();
+    if ((events & EV_WRITE) != 0) {
+        on_writable(c, now);
+        return; /* the loop comes back for what is still readable */
+    }
+    on_readable(c, now);
+}
+
+void connection_open(struct worker *worker, int fd)
+{
+    struct connection *c = calloc(1, sizeof(*c));
+    size_t in_cap = SPOP_PREFIX_BYTES + SPOP_HELLO_BYTES_MAX;
+    uint8_t *in = malloc(in_cap);
+    if (c == NULL || in == NULL) {
+        log_error("connection %d: out of memory", fd);
+        free(c);
+        free(in);
+        (void)close(fd);
+        (void)atomic_fetch_sub_explicit(&worker->gone->n_open, 1, memory_order_relaxed);
+        return;
+    }
+    c->worker = worker;
+    c->in = in;
+    c->in_cap = in_cap;
+    c->opened_at = clock_now();
+    c->frame_at = c->opened_at;
+    spop_session_init(&c->session);
+    spop_writer_init(&c->out, c->out_buf, sizeof(c->out_buf));
+    c->next = worker->connections;
+    if (c->next != NULL) {
+        c->next->prev = c;
+    }
+    worker->connections = c;
+    counter_add(worker->decide.counters, COUNTER_CONNECTIONS_OPENED, 1);
+    ev_io_init(&c->io, on_io, fd, EV_READ);
+    ev_io_start(worker->loop, &c->io);
+}
+
+static bool is_past(struct instant now, struct instant since, int64_t limit_us)
+{
+    return instant_diff_us(now, since) >= limit_us;
+}
+
+static void end(struct connection *c, enum spop_code code, struct instant now)
+{
+    spop_session_disconnect(&c->session, code, &c->out);
+    c->phase = PHASE_ENDING;
+    c->in_len = 0;
+    if (!flush(c, now)) {
+        close_broken(c);
+        return;
+    }
+    settle(c, now);
+}
+
+static void time_out(struct connection *c, enum spop_code code, struct instant now)
+{
+    counter_add(c->worker->decide.counters, COUNTER_TIMEOUTS, 1);
+    log_debug("connection %d: timed out", c->io.fd);
+    end(c, code, now);
+}
+
+/* While draining: DISCONNECT once nothing came for a while (an ACK and a DISCONNECT in
+ * one segment cost HAProxy 3.1.0 the ACK); busy connections are read no longer than
+ * WORKER_DRAIN_READ_US, so they fall quiet. */
+static void check_drain(struct connection *c, struct instant now)
+{
+    if (is_past(now, c->worker->drain_began, WORKER_DRAIN_US_MAX)) {
+        connection_close(c);
+        return;
+    }
+    bool is_quiet = is_past(now, c->frame_at, WORKER_DRAIN_QUIET_US)
+                    && is_past(now, c->worker->drain_began, WORKER_DRAIN_QUIET_US);
+    if (c->phase == PHASE_OPEN && is_quiet && out_pending(c) == 0) {
+        end(c, SPOP_CODE_NORMAL, now);
+        return;
+    }
+    settle(c, now);
+}
+
+void connection_check_timers(struct connection *c, struct instant now)
+{
+    if (out_pending(c) > 0 && is_past(now, c->written_at, CONNECTION_WRITE_US)) {
+        counter_add(c->worker->decide.counters, COUNTER_TIMEOUTS, 1);
+        connection_close(c);
+        return;
+    }
+    if (c->phase == PHASE_LINGERING) {
+        if (is_past(now, c->ended_at, CONNECTION_LINGER_US)) {
+            connection_close(c);
+        }
+        return;
+    }
+    if (c->phase == PHASE_OPEN && c->session.state == SPOP_SESSION_NEW
+        && is_past(now, c->opened_at, CONNECTION_HELLO_US)) {
+        time_out(c, SPOP_CODE_TIMEOUT, now);
+        return;
+    }
+    bool is_frame_begun = c->in_len > 0 && has_out_room(c);
+    if (c->phase == PHASE_OPEN && is_frame_begun
+        && is_past(now, c->begun_at, CONNECTION_FRAME_US)) {
+        time_out(c, SPOP_CODE_TIMEOUT, now);
+        return;
+    }
+    if (c->phase == PHASE_OPEN && is_past(now, c->frame_at, CONNECTION_IDLE_US)) {
+        end(c, SPOP_CODE_NORMAL, now);
+        return;
+    }
+    if (c->worker->is_draining) {
+        check_drain(c, now);
+    }
+}

@@ -1,0 +1,43 @@
+/**
+ * @file agent/net/connection.h  One SPOP connection on its worker.
+ *
+ * Model:     readable -> the worker's buffer -> frames -> decisions -> ACKs in the output
+ *            -> one write. What is left of a frame is kept; a peer that does not read its
+ *            ACKs is not read from (back-pressure) and closed when its write stalls.
+ *            Ending: DISCONNECT, half-close, read and discard for a moment so that the
+ *            frame is not lost to a reset, close.
+ * Ownership: a connection owns its descriptor and buffers, and frees itself.
+ * Threads:   its worker's only.
+ * Errors:    idle closes, resets and DISCONNECTs are everyday events: debug level.
+ * Limits:    the named constants; buffers are allocated at accept, and once more at HELLO
+ *            where HAProxy announces a larger frame.
+ */
+#ifndef AGENT_NET_CONNECTION_H
+#define AGENT_NET_CONNECTION_H
+
+#include "agent/clock.h"
+
+struct worker;
+struct connection;
+
+enum {
+    CONNECTION_OUT_BYTES = 32768,         /* output kept for a slow reader */
+    CONNECTION_DISCARD_BYTES_MAX = 65536, /* read after our DISCONNECT */
+};
+
+#define CONNECTION_HELLO_US  (5 * US_PER_S)  /* from accept to HELLO */
+#define CONNECTION_FRAME_US  (5 * US_PER_S)  /* from a frame's first byte to its last */
+#define CONNECTION_WRITE_US  (10 * US_PER_S) /* without a byte taken by the peer */
+#define CONNECTION_IDLE_US   (300 * US_PER_S) /* without a frame */
+#define CONNECTION_LINGER_US (1 * US_PER_S)   /* after our DISCONNECT */
+
+/** Serve `fd` on `worker`; closes it when memory is short. */
+void connection_open(struct worker *worker, int fd);
+
+/** The next connection of the worker's list, or NULL. */
+struct connection *connection_next(const struct connection *c);
+
+/** Act on what is overdue at `now`; may close and free the connection. */
+void connection_check_timers(struct connection *c, struct instant now);
+
+#endif

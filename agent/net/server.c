@@ -1,0 +1,243 @@
+#include "agent/net/server.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+
+#include "agent/log.h"
+#include "agent/net/worker.h"
+
+struct listener {
+    struct ev_io io;
+    struct server *server;
+    struct listening listening;
+    bool is_tcp;
+};
+
+struct server {
+    struct ev_loop *loop;
+    unsigned connections_max;
+    unsigned n_listeners;
+    unsigned n_workers;
+    unsigned next_worker; /* whose turn it is */
+    bool is_paused;       /* at the limit, or out of descriptors */
+    bool is_stopped;
+    struct ev_timer pause;
+    struct worker_gone gone;
+    struct listener listeners[SERVER_LISTENERS_MAX];
+    struct worker *workers[SERVER_WORKERS_MAX];
+};
+
+static void pause_accepting(struct server *server, const char *why)
+{
+    if (server->is_paused) {
+        return;
+    }
+    server->is_paused = true;
+    for (unsigned i = 0; i < server->n_listeners; i++) {
+        ev_io_stop(server->loop, &server->listeners[i].io);
+    }
+    log_warning("not accepting for now: %s", why);
+}
+
+static void resume_accepting(struct server *server)
+{
+    if (!server->is_paused || server->is_stopped) {
+        return;
+    }
+    server->is_paused = false;
+    for (unsigned i = 0; i < server->n_listeners; i++) {
+        ev_io_start(server->loop, &server->listeners[i].io);
+    }
+}
+
+static bool is_full(const struct server *server)
+{
+    return server_n_open(server) >= server->connections_max;
+}
+
+static void on_gone(struct ev_loop *loop, struct ev_async *async, int events)
+{
+    struct server *server = CONTAINER_OF(async, struct server, gone.async);
+    (void)loop;
+    (void)events;
+    if (!is_full(server)) {
+        resume_accepting(server);
+    }
+}
+
+static void on_pause_over(struct ev_loop *loop, struct ev_timer *timer, int events)
+{
+    (void)loop;
+    (void)events;
+    resume_accepting(CONTAINER_OF(timer, struct server, pause));
+}
+
+static void pause_for_resources(struct server *server, int error)
+{
+    char reason[64];
+    pause_accepting(server, strerror_r(error, reason, sizeof(reason)));
+    ev_timer_set(&server->pause, SERVER_PAUSE_MS / 1000.0, 0);
+    ev_timer_start(server->loop, &server->pause);
+}
+
+static void hand_over(struct server *server, int fd)
+{
+    struct letter letter = {.type = LETTER_CONNECTION, .fd = fd};
+    (void)atomic_fetch_add_explicit(&server->gone.n_open, 1, memory_order_relaxed);
+    worker_post(server->workers[server->next_worker], letter);
+    server->next_worker = (server->next_worker + 1) % server->n_workers;
+}
+
+static bool is_transient(int error)
+{
+    return error == EINTR || error == ECONNABORTED || error == EPROTO;
+}
+
+static void on_acceptable(struct ev_loop *loop, struct ev_io *io, int events)
+{
+    struct listener *listener = CONTAINER_OF(io, struct listener, io);
+    struct server *server = listener->server;
+    (void)loop;
+    (void)events;
+    for (int i = 0; i < SERVER_ACCEPTS_MAX; i++) {
+        if (is_full(server)) {
+            pause_accepting(server, "the connection limit is reached");
+            return;
+        }
+        int fd = accept4(io->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        if (fd < 0 && errno == EAGAIN) {
+            return;
+        }
+        if (fd < 0 && is_transient(errno)) {
+            continue;
+        }
+        if (fd < 0) {
+            pause_for_resources(server, errno);
+            return;
+        }
+        int on = 1;
+        if (listener->is_tcp) {
+            (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+        }
+        hand_over(server, fd);
+    }
+}
+
+static bool open_listener(struct server *server, const struct address *address)
+{
+    char error[ADDRESS_ERROR_BYTES_MAX];
+    struct listener *listener = &server->listeners[server->n_listeners];
+    if (!address_listen(address, &listener->listening, error)) {
+        log_error("cannot listen on %s", error);
+        return false;
+    }
+    if (address_is_remote(address)) {
+        log_warning(
+            "%s is reachable from other hosts: SPOP has no authentication, keep "
+            "it behind a firewall",
+            address->text);
+    }
+    struct sockaddr_storage bound = {0};
+    socklen_t len = sizeof(bound);
+    (void)getsockname(listener->listening.fd, (struct sockaddr *)&bound, &len);
+    listener->is_tcp = bound.ss_family != AF_UNIX;
+    listener->server = server;
+    ev_io_init(&listener->io, on_acceptable, listener->listening.fd, EV_READ);
+    server->n_listeners++;
+    return true;
+}
+
+static void close_listeners(struct server *server)
+{
+    for (unsigned i = 0; i < server->n_listeners; i++) {
+        ev_io_stop(server->loop, &server->listeners[i].io);
+        address_unlisten(&server->listeners[i].listening);
+    }
+    server->n_listeners = 0;
+}
+
+static bool start_workers(struct server *server, const struct server_options *options)
+{
+    for (unsigned i = 0; i < options->n_workers; i++) {
+        struct decide decide = {
+            .set = options->set,
+            .store = options->store,
+            .counters = options->counters[i],
+            .options = options->decide_options,
+        };
+        server->workers[i] = worker_start(i, &decide, &server->gone);
+        if (server->workers[i] == NULL) {
+            return false;
+        }
+        server->n_workers++;
+    }
+    return true;
+}
+
+struct server *server_start(struct ev_loop *loop, const struct server_options *options)
+{
+    ENSURE(options->n_workers >= 1 && options->n_workers <= SERVER_WORKERS_MAX);
+    ENSURE(options->n_addresses <= SERVER_LISTENERS_MAX);
+    ENSURE(options->connections_max <= SERVER_CONNECTIONS_MAX);
+    struct server *server = calloc(1, sizeof(*server));
+    if (server == NULL) {
+        log_error("out of memory");
+        return NULL;
+    }
+    server->loop = loop;
+    server->connections_max = options->connections_max;
+    server->gone.main_loop = loop;
+    ev_async_init(&server->gone.async, on_gone);
+    ev_async_start(loop, &server->gone.async);
+    ev_timer_init(&server->pause, on_pause_over, 0, 0);
+    bool ok = true;
+    for (unsigned i = 0; ok && i < options->n_addresses; i++) {
+        ok = open_listener(server, &options->addresses[i]);
+    }
+    if (!ok || !start_workers(server, options)) {
+        server_stop(server);
+        server_free(server);
+        return NULL;
+    }
+    for (unsigned i = 0; i < server->n_listeners; i++) {
+        ev_io_start(loop, &server->listeners[i].io);
+    }
+    return server;
+}
+
+void server_stop(struct server *server)
+{
+    if (server->is_stopped) {
+        return;
+    }
+    server->is_stopped = true;
+    ev_timer_stop(server->loop, &server->pause);
+    close_listeners(server);
+    struct letter letter = {.type = LETTER_DRAIN, .fd = -1};
+    for (unsigned i = 0; i < server->n_workers; i++) {
+        worker_post(server->workers[i], letter);
+    }
+}
+
+void server_free(struct server *server)
+{
+    if (server == NULL) {
+        return;
+    }
+    for (unsigned i = 0; i < server->n_workers; i++) {
+        worker_join(server->workers[i]);
+    }
+    ev_async_stop(server->loop, &server->gone.async);
+    free(server);
+}
+
+unsigned server_n_open(const struct server *server)
+{
+    return atomic_load_explicit(&server->gone.n_open, memory_order_relaxed);
+}

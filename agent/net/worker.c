@@ -1,0 +1,122 @@
+#include "agent/net/worker.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/log.h"
+#include "agent/net/connection.h"
+
+static void on_sweep(struct ev_loop *loop, struct ev_timer *timer, int events)
+{
+    struct worker *worker = CONTAINER_OF(timer, struct worker, sweep);
+    (void)events;
+    struct instant now = clock_now();
+    struct connection *next = NULL;
+    for (struct connection *c = worker->connections; c != NULL; c = next) {
+        next = connection_next(c);
+        connection_check_timers(c, now);
+    }
+    if (worker->is_draining && worker->connections == NULL) {
+        ev_break(loop, EVBREAK_ALL);
+    }
+}
+
+static void begin_drain(struct worker *worker)
+{
+    if (worker->is_draining) {
+        return;
+    }
+    worker->is_draining = true;
+    worker->drain_began = clock_now();
+    worker->sweep.repeat = WORKER_DRAIN_MS / 1000.0;
+    ev_timer_again(worker->loop, &worker->sweep);
+}
+
+static void on_letter(struct ev_loop *loop, struct ev_async *async, int events)
+{
+    struct worker *worker = CONTAINER_OF(async, struct worker, async);
+    (void)loop;
+    (void)events;
+    struct letter letter;
+    while (mailbox_get(&worker->mailbox, &letter)) {
+        switch (letter.type) {
+        case LETTER_CONNECTION:
+            connection_open(worker, letter.fd);
+            break;
+        case LETTER_DRAIN:
+            begin_drain(worker);
+            break;
+        }
+    }
+}
+
+static void *run(void *arg)
+{
+    struct worker *worker = arg;
+    ev_run(worker->loop, 0);
+    return NULL;
+}
+
+/* Signals are the main thread's: a worker inherits a mask that blocks them all. */
+static int start_thread(struct worker *worker)
+{
+    sigset_t all;
+    sigset_t old;
+    (void)sigfillset(&all);
+    (void)pthread_sigmask(SIG_SETMASK, &all, &old);
+    int rc = pthread_create(&worker->thread, NULL, run, worker);
+    (void)pthread_sigmask(SIG_SETMASK, &old, NULL);
+    return rc;
+}
+
+struct worker *worker_start(unsigned idx, const struct decide *decide,
+                            struct worker_gone *gone)
+{
+    struct worker *worker = calloc(1, sizeof(*worker));
+    if (worker == NULL) {
+        log_error("worker %u: out of memory", idx);
+        return NULL;
+    }
+    worker->idx = idx;
+    worker->decide = *decide;
+    worker->gone = gone;
+    mailbox_init(&worker->mailbox);
+    /* NOENV: no environment variable chooses our backend. */
+    worker->loop = ev_loop_new(EVBACKEND_EPOLL | EVFLAG_NOENV | EVFLAG_NOSIGMASK);
+    if (worker->loop == NULL) {
+        log_error("worker %u: cannot make an event loop", idx);
+        goto out;
+    }
+    ev_async_init(&worker->async, on_letter);
+    ev_async_start(worker->loop, &worker->async);
+    ev_timer_init(&worker->sweep, on_sweep, WORKER_SWEEP_MS / 1000.0,
+                  WORKER_SWEEP_MS / 1000.0);
+    ev_timer_start(worker->loop, &worker->sweep);
+    if (start_thread(worker) != 0) {
+        log_error("worker %u: cannot start a thread", idx);
+        goto out;
+    }
+    return worker;
+out:
+    if (worker->loop != NULL) {
+        ev_loop_destroy(worker->loop);
+    }
+    mailbox_fini(&worker->mailbox);
+    free(worker);
+    return NULL;
+}
+
+void worker_post(struct worker *worker, struct letter letter)
+{
+    mailbox_put(&worker->mailbox, letter);
+    ev_async_send(worker->loop, &worker->async);
+}
+
+void worker_join(struct worker *worker)
+{
+    (void)pthread_join(worker->thread, NULL);
+    ev_loop_destroy(worker->loop);
+    mailbox_fini(&worker->mailbox);
+    free(worker);
+}

@@ -1,0 +1,86 @@
+/**
+ * @file agent/net/worker.h  One thread, one event loop, its connections.
+ *
+ * Model:     the main thread accepts and hands descriptors round; a connection lives and
+ *            dies on the worker that got it. What a worker shares with other threads is
+ *            this list, and it is closed:
+ *
+ *            | object             | written by         | read by     | how               |
+ *            | ------------------ | ------------------ | ----------- | ----------------- |
+ *            | decide_set         | main, before start | all workers | immutable         |
+ *            | decide_options     | main, before start | all workers | immutable         |
+ *            | local store        | all workers        | all workers | set locks         |
+ *            | counters           | their worker       | main        | relaxed atomics   |
+ *            | mailbox            | main               | its worker  | mutex, ev_async   |
+ *            | n_open             | main, all workers  | main        | atomic            |
+ *            | main's wake-up     | all workers        | main        | ev_async          |
+ *
+ * Ownership: worker_start / worker_join. The worker owns its connections.
+ * Threads:   worker_post and worker_join are for the main thread; nothing else here is
+ *            called from outside the worker's own thread.
+ * Errors:    worker_start answers false, with a log line.
+ * Limits:    one read buffer a worker; a connection keeps what is left of a frame.
+ */
+#ifndef AGENT_NET_WORKER_H
+#define AGENT_NET_WORKER_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include <ev.h>
+
+#include "spop/spop.h"
+
+#include "agent/decide/decide.h"
+#include "agent/net/mailbox.h"
+
+enum {
+    WORKER_READ_BYTES = SPOP_PREFIX_BYTES + SPOP_FRAME_SIZE_MAX,
+    WORKER_SWEEP_MS = 500, /* how often deadlines are looked at */
+    WORKER_DRAIN_MS = 10,  /* the same while draining */
+};
+
+#define WORKER_DRAIN_QUIET_US (50 * US_PER_MS) /* between a last ACK and DISCONNECT */
+#define WORKER_DRAIN_READ_US  (1 * US_PER_S)   /* busy connections are read so long */
+#define WORKER_DRAIN_US_MAX   (5 * US_PER_S)   /* then the rest is cut off */
+
+struct connection;
+
+/** How a worker tells the main thread that a connection is gone. */
+struct worker_gone {
+    _Atomic unsigned n_open; /* connections of all workers */
+    struct ev_loop *main_loop;
+    struct ev_async async; /* on main_loop */
+};
+
+struct worker {
+    /* set before the thread starts */
+    unsigned idx;
+    struct worker_gone *gone;
+    struct decide decide;
+    pthread_t thread;
+    /* shared with main */
+    struct mailbox mailbox;
+    struct ev_async async;
+    /* the worker's own */
+    struct ev_loop *loop;
+    struct ev_timer sweep;
+    struct connection *connections; /* a list */
+    bool is_draining;
+    struct instant drain_began;
+    struct decide_request request;
+    uint8_t read_buf[WORKER_READ_BYTES];
+};
+
+/** Start a worker's thread; `decide` is copied. @return the worker, or NULL */
+MUST_USE struct worker *worker_start(unsigned idx, const struct decide *decide,
+                                     struct worker_gone *gone);
+
+/** Hand over a letter: one for each connection, one to drain. */
+void worker_post(struct worker *worker, struct letter letter);
+
+/** Wait for the end of a worker that was told to drain, and free it. */
+void worker_join(struct worker *worker);
+
+#endif

@@ -1,0 +1,116 @@
+/**
+ * @file agent/observe/counters.h  The one interface through which everybody counts.
+ *
+ * Model:     a block of counters a worker: one line of the table each, and for every
+ *            limit of the rules one for each outcome. Readers add the blocks up.
+ * Ownership: counters_new / counters_free.
+ * Threads:   a block has one writer; any thread may read it. All accesses are relaxed:
+ *            a reader sees each number late, never torn, never going back.
+ * Errors:    counters_new answers NULL when memory is short.
+ */
+#ifndef AGENT_OBSERVE_COUNTERS_H
+#define AGENT_OBSERVE_COUNTERS_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+#include "agent/base.h"
+
+/** name, metric, help */
+#define COUNTER_TABLE(X)                                                               \
+    X(CONNECTIONS_OPENED, "connections_opened_total", "Connections handed to workers") \
+    X(CONNECTIONS_CLOSED, "connections_closed_total", "Connections closed")            \
+    X(HEALTH_CHECKS, "health_checks_total", "HAProxy health checks answered")          \
+    X(NOTIFIES, "notifies_total", "NOTIFY frames received")                            \
+    X(ACKS, "acks_total", "ACK frames written to a connection's output")               \
+    X(ACKS_NEUTRAL, "acks_neutral_total", "ACKs without a decision")                   \
+    X(ACTIONS_LEFT_OUT, "actions_left_out_total", "Variables without room in an ACK")  \
+    X(MESSAGES_UNKNOWN, "messages_unknown_total", "Messages of an unknown name")       \
+    X(DOMAIN_MISMATCHES, "domain_mismatches_total", "Requests for another domain")     \
+    X(FRAMES_IGNORED, "frames_ignored_total", "Frames of an unknown type, skipped")    \
+    X(PEER_DISCONNECTS, "peer_disconnects_total", "DISCONNECT frames from HAProxy")    \
+    X(PROTOCOL_ERRORS, "protocol_errors_total", "Connections ended for bad frames")    \
+    X(TIMEOUTS, "timeouts_total", "Connections ended by a timer")                      \
+    X(IO_ERRORS, "io_errors_total", "Connections ended by a reset or an I/O error")    \
+    X(REQUESTS_ALLOWED, "requests_allowed_total", "Requests allowed")                  \
+    X(REQUESTS_REFUSED, "requests_refused_total", "Requests refused")                  \
+    X(REQUESTS_UNMATCHED, "requests_unmatched_total", "Requests that no rule matched") \
+    X(REQUESTS_CUT, "requests_cut_total",                                              \
+      "Requests with more limits than are looked at")                                  \
+    X(KEYS_MISSING, "keys_missing_total", "Rules skipped: no key and no address")      \
+    X(KEYS_BY_ADDRESS, "keys_by_address_total",                                        \
+      "Keys replaced by the client's address")                                         \
+    X(PATHS_AS_THEY_STAND, "paths_as_they_stand_total", "Paths without a normal form") \
+    X(LOCAL_FILLED, "local_slots_filled_total",                                        \
+      "Slots of the local table ever filled")                                          \
+    X(LOCAL_EVICTED, "local_evictions_total", "Live counters evicted from the table")
+
+enum counter {
+#define X(name, metric, help) COUNTER_##name,
+    COUNTER_TABLE(X)
+#undef X
+};
+
+enum {
+#define X(name, metric, help) +1
+    COUNTERS_N = 0 COUNTER_TABLE(X),
+#undef X
+};
+
+/** What became of one limit in one decision. */
+#define OUTCOME_TABLE(X)                                                           \
+    X(CHARGED, "charged")           /* passed and was charged */                   \
+    X(PASSED, "passed")             /* would have passed; another limit refused */ \
+    X(REFUSED, "refused")           /* refused the request */                      \
+    X(WOULD_REFUSE, "would_refuse") /* in shadow */
+
+enum outcome {
+#define X(name, label) OUTCOME_##name,
+    OUTCOME_TABLE(X)
+#undef X
+};
+
+enum {
+    OUTCOMES_N = 4
+};
+
+struct counters {
+    _Alignas(64) _Atomic uint64_t values[COUNTERS_N];
+    uint32_t n_limits;
+    _Atomic uint64_t *outcomes; /* n_limits x OUTCOMES_N */
+};
+
+MUST_USE struct counters *counters_new(uint32_t n_limits);
+void counters_free(struct counters *counters);
+
+static inline void counter_bump(_Atomic uint64_t *value, uint64_t n)
+{
+    /* One writer: no read-modify-write instruction is needed. */
+    uint64_t old = atomic_load_explicit(value, memory_order_relaxed);
+    atomic_store_explicit(value, old + n, memory_order_relaxed);
+}
+
+static inline void counter_add(struct counters *c, enum counter counter, uint64_t n)
+{
+    counter_bump(&c->values[counter], n);
+}
+
+static inline void counter_outcome(struct counters *c, uint32_t limit_idx,
+                                   enum outcome outcome)
+{
+    counter_bump(&c->outcomes[limit_idx * OUTCOMES_N + outcome], 1);
+}
+
+static inline uint64_t counter_get(const struct counters *c, enum counter counter)
+{
+    return atomic_load_explicit(&c->values[counter], memory_order_relaxed);
+}
+
+static inline uint64_t counter_get_outcome(const struct counters *c, uint32_t limit_idx,
+                                           enum outcome outcome)
+{
+    return atomic_load_explicit(&c->outcomes[limit_idx * OUTCOMES_N + outcome],
+                                memory_order_relaxed);
+}
+
+#endif

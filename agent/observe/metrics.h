@@ -1,0 +1,36 @@
+/**
+ * @file agent/observe/metrics.h  Counters as text.
+ *
+ * Model:     adds up the workers' blocks and prints the Prometheus exposition format.
+ *            Labels come from the rules only, never from a client.
+ * Ownership: none.
+ * Threads:   any; the counters go on meanwhile.
+ * Errors:    those of the stream.
+ */
+#ifndef AGENT_OBSERVE_METRICS_H
+#define AGENT_OBSERVE_METRICS_H
+
+#include <stdio.h>
+
+#include "agent/observe/counters.h"
+
+/** @return the name of the limit `idx`, as given to metrics_print */
+typedef const char *metrics_limit_name_fn(const void *context, uint32_t idx);
+
+struct metrics_source {
+    struct counters *const *counters; /* one for each worker */
+    unsigned n_workers;
+    metrics_limit_name_fn *limit_name;
+    const void *limit_context;
+};
+
+/** The sum of one counter over all workers. */
+uint64_t metrics_sum(const struct metrics_source *source, enum counter counter);
+
+void metrics_print(const struct metrics_source *source, FILE *out);
+
+/** One gauge or counter that no worker counts. `type` is "gauge" or "counter". */
+void metrics_print_one(FILE *out, const char *name, const char *type, const char *help,
+                       int64_t value);
+
+#endif

@@ -1,0 +1,325 @@
+#include "agent/store/local.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <sodium.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <sys/mman.h>
+
+#include "agent/base.h"
+
+enum {
+    NO_SLOT = LOCAL_WAYS
+};
+
+struct hash {
+    uint64_t lo;
+    uint64_t hi;
+};
+
+struct slot {
+    struct hash hash;
+    struct limit_state state;
+};
+
+/* 640 bytes. A lookup touches the head, one slot and the expiries. */
+struct set {
+    _Alignas(64) _Atomic uint8_t lock;
+    /* guarded by lock: */
+    uint8_t hand;              /* where the next search for a victim begins */
+    uint16_t occupied;         /* a bit for each slot */
+    uint16_t referenced;       /* used since the hand last passed */
+    uint16_t tags[LOCAL_WAYS]; /* of the hash in each slot */
+    _Alignas(64) struct slot slots[LOCAL_WAYS];
+    uint32_t expires_s[LOCAL_WAYS]; /* from then on as if untouched */
+};
+
+_Static_assert(sizeof(struct set) == (size_t)LOCAL_WAYS * LOCAL_COUNTER_BYTES,
+               "the stated bytes of a counter");
+_Static_assert(sizeof(struct limit_state) == 16, "a state is 16 bytes");
+
+struct local {
+    struct store store;
+    struct set *sets;
+    size_t n_sets;
+    uint8_t secret[LOCAL_SECRET_BYTES];
+};
+
+/* Where one charge stands while its set is locked. */
+struct place {
+    struct set *set;
+    struct hash hash;
+    unsigned slot; /* NO_SLOT while the counter is not in the table */
+    struct limit_state state;
+};
+
+static struct local *to_local(struct store *store)
+{
+    return CONTAINER_OF(store, struct local, store);
+}
+
+static uint16_t tag_of(const struct hash *hash)
+{
+    return (uint16_t)hash->hi;
+}
+
+static uint16_t bit_of(unsigned slot)
+{
+    return (uint16_t)(1U << slot);
+}
+
+static void set_lock(struct set *set)
+{
+    unsigned spins = 0;
+    while (atomic_exchange_explicit(&set->lock, 1, memory_order_acquire) != 0) {
+        if (++spins >= LOCAL_SPINS_MAX) {
+            (void)sched_yield();
+            spins = 0;
+        }
+    }
+}
+
+static void set_unlock(struct set *set)
+{
+    atomic_store_explicit(&set->lock, 0, memory_order_release);
+}
+
+static unsigned set_find(const struct set *set, const struct hash *hash)
+{
+    uint16_t tag = tag_of(hash);
+    unsigned hits = 0;
+    for (unsigned i = 0; i < LOCAL_WAYS; i++) {
+        hits |= (unsigned)(set->tags[i] == tag) << i;
+    }
+    for (hits &= set->occupied; hits != 0; hits &= hits - 1) {
+        unsigned i = (unsigned)__builtin_ctz(hits);
+        if (set->slots[i].hash.lo == hash->lo && set->slots[i].hash.hi == hash->hi) {
+            return i;
+        }
+    }
+    return NO_SLOT;
+}
+
+/* A slot for a new counter: free, else expired, else the second chance. Slots of
+ * `pinned` belong to other charges of the same take. */
+static unsigned set_claim(struct set *set, uint16_t pinned, uint32_t now_s,
+                          struct counters *counters)
+{
+    unsigned vacant = ~(unsigned)set->occupied & 0xffffU;
+    if (vacant != 0) {
+        counter_add(counters, COUNTER_LOCAL_FILLED, 1);
+        return (unsigned)__builtin_ctz(vacant);
+    }
+    for (unsigned i = 0; i < LOCAL_WAYS; i++) {
+        if (set->expires_s[i] <= now_s && (pinned & bit_of(i)) == 0) {
+            return i;
+        }
+    }
+    for (;;) {
+        unsigned i = set->hand;
+        set->hand = (uint8_t)((i + 1) % LOCAL_WAYS);
+        if ((pinned & bit_of(i)) != 0) {
+            continue;
+        }
+        if ((set->referenced & bit_of(i)) == 0) {
+            counter_add(counters, COUNTER_LOCAL_EVICTED, 1);
+            return i;
+        }
+        set->referenced &= (uint16_t)~bit_of(i);
+    }
+}
+
+static struct hash hash_key(const struct local *local,
+                            const struct store_charge *charge)
+{
+    uint8_t out[16];
+    struct hash hash;
+    _Static_assert(sizeof(out) == crypto_shorthash_siphashx24_BYTES, "128 bits");
+    (void)crypto_shorthash_siphashx24(out, charge->key, charge->key_bytes,
+                                      local->secret);
+    memcpy(&hash, out, sizeof(hash));
+    return hash;
+}
+
+/* The counter's hash: the keyed hash of its key, moved by the digest that names its
+ * limit. Rules with one key share the work; without the secret no two are related. */
+static void place_charges(const struct local *local, const struct store_take *take,
+                          struct place *places)
+{
+    for (unsigned i = 0; i < take->n_charges; i++) {
+        const struct store_charge *charge = &take->charges[i];
+        struct hash limit_id;
+        memcpy(&limit_id, charge->limit_id, sizeof(limit_id));
+        struct hash hash = hash_key(local, charge);
+        hash.lo ^= limit_id.lo;
+        hash.hi ^= limit_id.hi;
+        places[i].hash = hash;
+        size_t set_idx = (size_t)((hash.lo >> 32) * local->n_sets >> 32);
+        places[i].set = &local->sets[set_idx];
+        __builtin_prefetch(places[i].set, 1);
+    }
+}
+
+/* The distinct sets of a take in address order; returns how many. */
+static unsigned sort_sets(const struct place *places, unsigned n, struct set **sorted)
+{
+    unsigned n_sorted = 0;
+    for (unsigned i = 0; i < n; i++) {
+        struct set *set = places[i].set;
+        unsigned at = n_sorted;
+        while (at > 0 && sorted[at - 1] > set) {
+            at--;
+        }
+        if (at > 0 && sorted[at - 1] == set) {
+            continue;
+        }
+        memmove(&sorted[at + 1], &sorted[at], (n_sorted - at) * sizeof(struct set *));
+        sorted[at] = set;
+        n_sorted++;
+    }
+    return n_sorted;
+}
+
+/* Answer every charge on a copy of its state; nothing is written back yet, but for the
+ * stamp of a counter that a stepped clock had left in the future. */
+static bool answer_charges(struct store_take *take, struct place *places)
+{
+    bool is_allowed = true;
+    for (unsigned i = 0; i < take->n_charges; i++) {
+        struct store_charge *charge = &take->charges[i];
+        struct place *place = &places[i];
+        place->slot = set_find(place->set, &place->hash);
+        place->state = (struct limit_state){0};
+        if (place->slot != NO_SLOT) {
+            struct limit_state *held = &place->set->slots[place->slot].state;
+            limit_align(charge->limit, held, take->now);
+            place->state = *held;
+            place->set->referenced |= bit_of(place->slot);
+        }
+        bool passes = limit_take(charge->limit, &place->state, take->now, charge->cost,
+                                 &charge->answer);
+        is_allowed = is_allowed && (passes || charge->is_shadow);
+    }
+    return is_allowed;
+}
+
+static uint32_t seconds_up(int64_t us)
+{
+    int64_t s = us / US_PER_S + 1;
+    return s < UINT32_MAX ? (uint32_t)s : UINT32_MAX;
+}
+
+static void write_back(struct place *place, const struct store_charge *charge,
+                       struct instant now, uint16_t pinned, struct counters *counters)
+{
+    struct set *set = place->set;
+    if (place->slot == NO_SLOT) {
+        place->slot = set_claim(set, pinned, (uint32_t)(now.us / US_PER_S), counters);
+        set->slots[place->slot].hash = place->hash;
+        set->tags[place->slot] = tag_of(&place->hash);
+        set->occupied |= bit_of(place->slot);
+    }
+    set->referenced |= bit_of(place->slot);
+    set->slots[place->slot].state = place->state;
+    int64_t until_us = charge->answer.reset_us < LIMIT_WAIT_US_MAX
+                           ? now.us + charge->answer.reset_us
+                           : INT64_MAX;
+    set->expires_s[place->slot] = seconds_up(until_us);
+}
+
+static uint16_t pinned_slots(const struct place *places, unsigned n,
+                             const struct set *set)
+{
+    uint16_t pinned = 0;
+    for (unsigned i = 0; i < n; i++) {
+        if (places[i].set == set && places[i].slot != NO_SLOT) {
+            pinned |= bit_of(places[i].slot);
+        }
+    }
+    return pinned;
+}
+
+static void charge_all(struct store_take *take, struct place *places)
+{
+    for (unsigned i = 0; i < take->n_charges; i++) {
+        struct store_charge *charge = &take->charges[i];
+        charge->is_charged = charge->answer.is_allowed && charge->cost > 0;
+        if (!charge->is_charged) {
+            continue;
+        }
+        uint16_t pinned = places[i].slot == NO_SLOT
+                              ? pinned_slots(places, take->n_charges, places[i].set)
+                              : 0;
+        write_back(&places[i], charge, take->now, pinned, take->counters);
+    }
+}
+
+static void local_take(struct store *store, struct store_take *take)
+{
+    const struct local *local = to_local(store);
+    struct place places[STORE_CHARGES_MAX];
+    struct set *sorted[STORE_CHARGES_MAX + 1];
+    ENSURE(take->n_charges <= STORE_CHARGES_MAX);
+
+    place_charges(local, take, places);
+    unsigned n_sets = sort_sets(places, take->n_charges, sorted);
+    for (unsigned i = 0; i < n_sets; i++) {
+        set_lock(sorted[i]);
+    }
+    take->is_allowed = answer_charges(take, places);
+    if (take->is_allowed) {
+        charge_all(take, places);
+    }
+    for (unsigned i = 0; i < n_sets; i++) {
+        set_unlock(sorted[i]);
+    }
+    take->done(take);
+}
+
+static void local_free(struct store *store)
+{
+    struct local *local = to_local(store);
+    (void)munmap(local->sets, local->n_sets * sizeof(struct set));
+    sodium_memzero(local->secret, sizeof(local->secret));
+    free(local);
+}
+
+static const struct store_ops LOCAL_OPS = {
+    .name = "local",
+    .take = local_take,
+    .free = local_free,
+};
+
+struct store *local_new(size_t memory_bytes, const uint8_t *secret)
+{
+    size_t n_sets = memory_bytes / sizeof(struct set);
+    if (memory_bytes < LOCAL_MEMORY_BYTES_MIN || n_sets > UINT32_MAX) {
+        errno = EINVAL;
+        return NULL;
+    }
+    struct local *local = calloc(1, sizeof(*local));
+    if (local == NULL) {
+        return NULL;
+    }
+    void *sets = mmap(NULL, n_sets * sizeof(struct set), PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (sets == MAP_FAILED) {
+        free(local);
+        return NULL;
+    }
+    local->store.ops = &LOCAL_OPS;
+    local->sets = sets;
+    local->n_sets = n_sets;
+    memcpy(local->secret, secret, sizeof(local->secret));
+    return &local->store;
+}
+
+size_t local_capacity(const struct store *store)
+{
+    /* store is the first member */
+    const struct local *local = (const struct local *)store;
+    return local->n_sets * LOCAL_WAYS;
+}

@@ -1,0 +1,51 @@
+/**
+ * @file agent/store/local.h  Counters in this process: a table of fixed size.
+ *
+ * Model:     sets of LOCAL_WAYS slots. A key is hashed with a secret to 128 bits (no key
+ *            text is kept, nobody can aim at a set) and lives in one set. A new key takes
+ *            a free or expired slot, else the first one not used since the hand last
+ *            passed (second chance). An absent key is an untouched counter, so eviction
+ *            is generous, never strict. A refusal changes no count but marks its slot as
+ *            used: a client over its limit keeps its counter.
+ * Ownership: local_new / store_free. All memory is reserved at start, touched when used.
+ * Threads:   any number of threads. Each set has a one-byte lock (test and set, yield
+ *            after LOCAL_SPINS_MAX tries). A take locks the sets of all its charges in
+ *            address order, holds them for the arithmetic and nothing else, and so is
+ *            atomic among threads.
+ *
+ *            | with      | take                     | free         |
+ *            | --------- | ------------------------ | ------------ |
+ *            | take      | concurrent (set locks)   | not allowed  |
+ * Errors:    local_new answers NULL with errno when the memory cannot be had.
+ * Limits:    LOCAL_COUNTER_BYTES a counter; completes before take returns; allocates,
+ *            logs and waits for nothing.
+ */
+#ifndef AGENT_STORE_LOCAL_H
+#define AGENT_STORE_LOCAL_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "agent/store/store.h"
+
+enum {
+    LOCAL_WAYS = 16,
+    LOCAL_COUNTER_BYTES = 40, /* a set over its slots, lock and tags included */
+    LOCAL_SPINS_MAX = 100,
+    LOCAL_SECRET_BYTES = 16,
+    LOCAL_MEMORY_BYTES_MIN = 65536,
+};
+
+/**
+ * Make a table.
+ *
+ * @param memory_bytes  hard cap, at least LOCAL_MEMORY_BYTES_MIN
+ * @param secret        LOCAL_SECRET_BYTES random bytes, copied
+ * @return the store, or NULL and errno
+ */
+MUST_USE struct store *local_new(size_t memory_bytes, const uint8_t *secret);
+
+/** @return slots of the table */
+size_t local_capacity(const struct store *store);
+
+#endif

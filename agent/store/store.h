@@ -1,0 +1,80 @@
+/**
+ * @file agent/store/store.h  The contract of a store: where counts live.
+ *
+ * Model:     `take` gets the charges of one request and completes exactly once, at once
+ *            or later, with an answer for each charge. All or nothing: when one enforced
+ *            charge is refused, nothing is charged. A shadow charge refuses nobody: it is
+ *            charged when all enforced ones are allowed and it would be allowed itself.
+ * Ownership: a take and its charges belong to the caller and stay in place until `done`.
+ *            Keys are views that live as long.
+ * Threads:   a take is begun, completed and its `done` called on one thread. Whether
+ *            threads may share a store is said by each store.
+ * Errors:    none reaches the caller: what a store cannot answer is answered by policy.
+ * Limits:    STORE_CHARGES_MAX charges, each of another counter.
+ */
+#ifndef AGENT_STORE_STORE_H
+#define AGENT_STORE_STORE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "agent/clock.h"
+#include "agent/limit/limit.h"
+#include "agent/observe/counters.h"
+
+enum {
+    STORE_CHARGES_MAX = 16,
+    STORE_LIMIT_ID_BYTES = 16,
+};
+
+struct store_charge {
+    const struct limit *limit;
+    const uint8_t
+        *limit_id;      /* STORE_LIMIT_ID_BYTES: names the limit in every process */
+    const uint8_t *key; /* injective bytes; the counter is (limit_id, key) */
+    size_t key_bytes;
+    int64_t cost;
+    bool is_shadow;
+    bool is_charged;            /* out */
+    struct limit_answer answer; /* out: after the charge where charged */
+};
+
+struct store_take;
+typedef void store_done_fn(struct store_take *take);
+
+struct store_take {
+    struct instant now;
+    unsigned n_charges;
+    bool is_allowed;           /* out: no enforced charge was refused */
+    struct counters *counters; /* of the calling thread */
+    store_done_fn *done;
+    struct store_charge charges[STORE_CHARGES_MAX];
+};
+
+struct store;
+
+struct store_ops {
+    const char *name;
+    void (*take)(struct store *store, struct store_take *take);
+    void (*free)(struct store *store);
+};
+
+/** First member of every store. */
+struct store {
+    const struct store_ops *ops;
+};
+
+static inline void store_take(struct store *store, struct store_take *take)
+{
+    store->ops->take(store, take);
+}
+
+/** Free a store that no thread uses any more. NULL is fine. */
+static inline void store_free(struct store *store)
+{
+    if (store != NULL) {
+        store->ops->free(store);
+    }
+}
+
+#endif
