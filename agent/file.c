@@ -27,8 +27,7 @@ char *file_read(const char *path, size_t bytes_max, size_t *len)
         cap *= 2;
     }
     if (ferror(file) != 0) {
-        errno = EIO;
-        goto fail;
+        goto fail; /* fread has left errno */
     }
     if (n > bytes_max) {
         errno = EFBIG;
@@ -38,8 +37,10 @@ char *file_read(const char *path, size_t bytes_max, size_t *len)
     bytes[n] = '\0';
     *len = n;
     return bytes;
-fail:
+fail:;
+    int error = errno;
     free(bytes);
     (void)fclose(file);
+    errno = error;
     return NULL;
 }

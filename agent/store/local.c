@@ -206,6 +206,23 @@ static bool answer_charges(struct store_take *take, struct place *places)
     return is_allowed;
 }
 
+/* The request is refused: a charge that would have passed is answered as the counter
+ * stands without it. */
+static void withdraw_all(struct store_take *take, const struct place *places)
+{
+    for (unsigned i = 0; i < take->n_charges; i++) {
+        struct store_charge *charge = &take->charges[i];
+        if (!charge->answer.is_allowed) {
+            continue;
+        }
+        struct limit_state state = {0};
+        if (places[i].slot != NO_SLOT) {
+            state = places[i].set->slots[places[i].slot].state;
+        }
+        (void)limit_take(charge->limit, &state, take->now, 0, &charge->answer);
+    }
+}
+
 static uint32_t seconds_up(int64_t us)
 {
     int64_t s = us / US_PER_S + 1;
@@ -272,6 +289,8 @@ static void local_take(struct store *store, struct store_take *take)
     take->is_allowed = answer_charges(take, places);
     if (take->is_allowed) {
         charge_all(take, places);
+    } else {
+        withdraw_all(take, places);
     }
     for (unsigned i = 0; i < n_sets; i++) {
         set_unlock(sorted[i]);
