@@ -1,0 +1,266 @@
+/* Laws of the two algorithms over random traces, by clocks that differ by up to 5 ms:
+ * each step against a slow model that keeps the whole history, exact in 128 bits; what is
+ * admitted against the stated bound; retry and reset against the algorithm itself, a
+ * microsecond before and at the time. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include <cmocka.h>
+
+#include "agent/limit/limit.h"
+
+#include "tests/support/prng.h"
+
+__extension__ typedef __int128 wide;
+
+enum {
+    TRACES = 3000,
+    STEPS = 150,
+    SKEW_US_MAX = 5000
+};
+
+struct event {
+    int64_t at_us;
+    int64_t cost;
+};
+
+/* The history of one trace: what was admitted, in order of time. */
+struct history {
+    unsigned n;
+    struct event events[STEPS];
+};
+
+struct trace {
+    struct limit limit;
+    struct history admitted;
+    struct limit_state state;
+    int64_t now_us;
+};
+
+static int64_t per_us_of(const struct limit *limit)
+{
+    return limit->per_ticks * limit->tick_us;
+}
+
+static void make_limit(struct prng *prng, struct limit *limit)
+{
+    static const int64_t PERS_US[] = {
+        1000,         10000,         US_PER_S,        1500000,
+        7 * US_PER_S, 60 * US_PER_S, 3600 * US_PER_S, 31 * 86400 * US_PER_S};
+    static const int64_t AMOUNTS[] = {1, 2, 3, 10, 60, 1000, 1000000, 1000000000};
+    int64_t per_us = PERS_US[prng_below(prng, 8)];
+    *limit = (struct limit){
+        .algorithm = (enum limit_algorithm)prng_below(prng, 2),
+        .requests = AMOUNTS[prng_below(prng, 8)],
+        .tick_us = 1,
+    };
+    while (per_us / limit->tick_us > 1000000) {
+        limit->tick_us *= 10;
+    }
+    limit->per_ticks = per_us / limit->tick_us;
+    limit->size = limit->algorithm == LIMIT_TOKEN_BUCKET ? AMOUNTS[prng_below(prng, 8)]
+                                                         : limit->requests;
+}
+
+/* Used tokens x W at a tick, from the whole history: max-plus, nothing cut. */
+static wide bucket_level(const struct trace *t, int64_t now_ticks)
+{
+    wide level = 0;
+    int64_t at = 0;
+    for (unsigned i = 0; i <= t->admitted.n; i++) {
+        bool is_last = i == t->admitted.n;
+        int64_t tick = is_last ? now_ticks
+                               : t->admitted.events[i].at_us / t->limit.tick_us;
+        level -= (wide)(tick - at) * t->limit.requests;
+        level = level > 0 ? level : 0;
+        level += is_last ? 0 : (wide)t->admitted.events[i].cost * t->limit.per_ticks;
+        at = tick;
+    }
+    return level;
+}
+
+/* Estimate x W at a tick, from the whole history. */
+static wide window_used(const struct trace *t, int64_t now_ticks)
+{
+    int64_t per = t->limit.per_ticks;
+    int64_t window = now_ticks / per;
+    wide prev = 0;
+    wide curr = 0;
+    for (unsigned i = 0; i < t->admitted.n; i++) {
+        int64_t of = t->admitted.events[i].at_us / t->limit.tick_us / per;
+        prev += of == window - 1 ? t->admitted.events[i].cost : 0;
+        curr += of == window ? t->admitted.events[i].cost : 0;
+    }
+    return prev * (per - now_ticks % per) + curr * per;
+}
+
+/* Clocks of workers differ: a time a little before what was last admitted is taken as
+ * that, by a bucket; as the start of the window it was admitted in, by a window. */
+static int64_t effective_us(const struct trace *t)
+{
+    if (t->admitted.n == 0) {
+        return t->now_us;
+    }
+    int64_t stamp_us = t->admitted.events[t->admitted.n - 1].at_us;
+    if (t->limit.algorithm == LIMIT_SLIDING_WINDOW) {
+        stamp_us -= stamp_us % per_us_of(&t->limit);
+    }
+    return t->now_us > stamp_us ? t->now_us : stamp_us;
+}
+
+static wide model_used(const struct trace *t)
+{
+    int64_t now_ticks = effective_us(t) / t->limit.tick_us;
+    return t->limit.algorithm == LIMIT_TOKEN_BUCKET ? bucket_level(t, now_ticks)
+                                                    : window_used(t, now_ticks);
+}
+
+static bool would_pass(const struct trace *t, int64_t at_us, int64_t cost)
+{
+    struct limit_state copy = t->state;
+    struct limit_answer answer;
+    return limit_take(&t->limit, &copy, (struct instant){.us = at_us}, cost, &answer);
+}
+
+static struct limit_answer look(const struct trace *t, int64_t at_us)
+{
+    struct limit_state copy = t->state;
+    struct limit_answer answer;
+    (void)limit_take(&t->limit, &copy, (struct instant){.us = at_us}, 0, &answer);
+    return answer;
+}
+
+static void check_waits(const struct trace *t, const struct limit_answer *answer,
+                        int64_t cost)
+{
+    if (!answer->is_allowed && answer->retry_us != LIMIT_NEVER
+        && answer->retry_us < LIMIT_WAIT_US_MAX / 2) {
+        assert_true(answer->retry_us > 0);
+        assert_true(would_pass(t, t->now_us + answer->retry_us, cost));
+        assert_false(would_pass(t, t->now_us + answer->retry_us - 1, cost));
+    }
+    if (answer->reset_us > 0 && answer->reset_us < LIMIT_WAIT_US_MAX / 2) {
+        assert_int_equal(look(t, t->now_us + answer->reset_us).reset_us, 0);
+        assert_int_equal(look(t, t->now_us + answer->reset_us).remaining,
+                         t->limit.size);
+        assert_true(look(t, t->now_us + answer->reset_us - 1).reset_us > 0);
+    }
+}
+
+static void step(struct trace *t, int64_t cost)
+{
+    struct limit_state before = t->state;
+    struct limit_answer answer;
+    wide size = (wide)t->limit.size * t->limit.per_ticks;
+    wide used = model_used(t);
+    wide charge = (wide)cost * t->limit.per_ticks;
+    bool want = cost == 0 || used + charge <= size;
+
+    bool is_allowed = limit_take(&t->limit, &t->state,
+                                 (struct instant){.us = t->now_us}, cost, &answer);
+    assert_int_equal(is_allowed, want);
+    assert_int_equal(answer.is_allowed, want);
+    if (!is_allowed || cost == 0) {
+        assert_memory_equal(&before, &t->state, sizeof(before));
+    }
+    if (!is_allowed) {
+        assert_int_equal(answer.retry_us == LIMIT_NEVER, cost > t->limit.size);
+    }
+    if (is_allowed && cost > 0) {
+        struct event event = {.at_us = effective_us(t), .cost = cost};
+        t->admitted.events[t->admitted.n++] = event;
+        used += charge;
+    }
+    wide left = size > used ? (size - used) / t->limit.per_ticks : 0;
+    assert_int_equal(answer.remaining, (int64_t)left);
+    check_waits(t, &answer, cost);
+}
+
+/* Over every span that begins with an event: burst + requests x span for a bucket (a
+ * tick more, since time is cut to ticks), below twice the limit for a window. */
+static void check_bound(const struct trace *t)
+{
+    for (unsigned i = 0; i < t->admitted.n; i++) {
+        wide sum = 0;
+        for (unsigned j = i; j < t->admitted.n; j++) {
+            int64_t span_us = t->admitted.events[j].at_us - t->admitted.events[i].at_us;
+            sum += t->admitted.events[j].cost;
+            if (t->limit.algorithm == LIMIT_TOKEN_BUCKET) {
+                wide ticks = span_us / t->limit.tick_us + 1;
+                wide most = (wide)t->limit.size * t->limit.per_ticks
+                            + ticks * t->limit.requests;
+                assert_true(sum * t->limit.per_ticks <= most);
+            } else if (span_us < per_us_of(&t->limit)) {
+                assert_true(sum < 2 * (wide)t->limit.size);
+            }
+        }
+    }
+}
+
+static int64_t random_pause_us(struct prng *prng, const struct limit *limit)
+{
+    int64_t per_us = per_us_of(limit);
+    int64_t one_us = per_us / limit->requests + 1;
+    switch (prng_below(prng, 6)) {
+    case 0:
+        return 0;
+    case 1:
+        return (int64_t)prng_below(prng, (uint64_t)per_us) + 1;
+    case 2:
+        return (int64_t)prng_below(prng, 3 * (uint64_t)per_us);
+    case 3:
+        return limit->tick_us;
+    default:
+        return (int64_t)prng_below(prng, 2 * (uint64_t)one_us);
+    }
+}
+
+static int64_t random_cost(struct prng *prng, const struct limit *limit)
+{
+    switch (prng_below(prng, 8)) {
+    case 0:
+        return 0;
+    case 1:
+        return (int64_t)prng_below(prng, (uint64_t)limit->size) + 1;
+    case 2:
+        return limit->size + (limit->size < 1000000000);
+    case 3:
+        return limit->size;
+    default:
+        return 1;
+    }
+}
+
+static void traces_agree_with_the_model_and_keep_the_bounds(void **context)
+{
+    (void)context;
+    uint64_t seed = prng_seed(20261129);
+    print_message("SEED=%llu\n", (unsigned long long)seed);
+    struct prng prng;
+    prng_init(&prng, seed);
+    static struct trace t;
+    for (int i = 0; i < TRACES; i++) {
+        t = (struct trace){.now_us = INT64_C(1800000000) * US_PER_S};
+        t.now_us += (int64_t)prng_below(&prng, 86400 * (uint64_t)US_PER_S);
+        make_limit(&prng, &t.limit);
+        for (int j = 0; j < STEPS; j++) {
+            int64_t now_us = t.now_us;
+            t.now_us -= (int64_t)(prng_below(&prng, 2)
+                                  * prng_below(&prng, SKEW_US_MAX));
+            step(&t, random_cost(&prng, &t.limit));
+            t.now_us = now_us + random_pause_us(&prng, &t.limit);
+        }
+        check_bound(&t);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(traces_agree_with_the_model_and_keep_the_bounds),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,182 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "agent/config.h"
+
+static char errors[4096];
+
+/* Read `text` as agent.yaml; what is said about it is left in `errors`. */
+static bool read_text(struct config *config, const char *text)
+{
+    char path[] = "/tmp/test_config.XXXXXX";
+    int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, text, strlen(text)), (ssize_t)strlen(text));
+    (void)close(fd);
+    FILE *out = fmemopen(errors, sizeof(errors), "w");
+    assert_non_null(out);
+    config_init(config);
+    bool ok = config_read(config, path, out);
+    (void)fclose(out);
+    (void)unlink(path);
+    return ok;
+}
+
+static void every_field(void **context)
+{
+    (void)context;
+    struct config config;
+    bool ok = read_text(&config, "listen: [127.0.0.1:9000, 'unix@/run/x.sock']\n"
+                                 "workers: 4\n"
+                                 "rules: /etc/rules.yaml\n"
+                                 "memory: 1GiB\n"
+                                 "headers: [draft-8, x-ratelimit]\n"
+                                 "problem: false\n"
+                                 "retry_jitter: 0.25\n"
+                                 "variables: [deny, rule]\n"
+                                 "runtime:\n"
+                                 "  - /run/user.sock\n"
+                                 "  - { path: /run/admin.sock, mode: '0600' }\n"
+                                 "log: { level: debug }\n");
+    assert_string_equal(errors, "");
+    assert_true(ok);
+    assert_int_equal(config.n_listen, 2);
+    assert_string_equal(config.listen[1].text, "unix@/run/x.sock");
+    assert_int_equal(config.n_workers, 4);
+    assert_string_equal(config.rules_path, "/etc/rules.yaml");
+    assert_int_equal(config.memory_bytes, (size_t)1 << 30);
+    assert_false(config.has_problem);
+    assert_int_equal(config.retry_jitter_permille, 250);
+    assert_int_equal(config.n_runtimes, 2);
+    assert_int_equal(config.runtimes[0].unix_mode, 0660);
+    assert_int_equal(config.runtimes[1].unix_mode, 0600);
+    assert_int_equal(config.log_level, LOG_LEVEL_DEBUG);
+    variable_set want = VARIABLE_BIT(VARIABLE_DENY) | VARIABLE_BIT(VARIABLE_RULE)
+                        | VARIABLE_BIT(VARIABLE_RATELIMIT)
+                        | VARIABLE_BIT(VARIABLE_POLICY) | VARIABLE_BIT(VARIABLE_LIMIT)
+                        | VARIABLE_BIT(VARIABLE_REMAINING)
+                        | VARIABLE_BIT(VARIABLE_RESET);
+    assert_int_equal(config_variables(&config), want);
+}
+
+static void defaults(void **context)
+{
+    (void)context;
+    struct config config;
+    assert_true(read_text(&config, "workers: 2\n"));
+    assert_int_equal(config.memory_bytes, 64 << 20);
+    assert_int_equal(config.retry_jitter_permille, 100);
+    assert_int_equal(config.n_listen, 0);
+    variable_set want = variables_default() | VARIABLE_BIT(VARIABLE_RATELIMIT)
+                        | VARIABLE_BIT(VARIABLE_POLICY)
+                        | VARIABLE_BIT(VARIABLE_PROBLEM);
+    assert_int_equal(config_variables(&config), want);
+}
+
+static void jitter_in_all_its_spellings(void **context)
+{
+    (void)context;
+    static const struct {
+        const char *text;
+        int permille;
+    } CASES[] = {{"0", 0},        {"1", 1000},  {"0.1", 100},  {"0.005", 5},
+                 {"1.000", 1000}, {"0.", 0},    {"1.001", -1}, {"0.0001", -1},
+                 {"2", -1},       {"-0.1", -1}, {"x", -1},     {".5", -1}};
+    for (size_t i = 0; i < sizeof(CASES) / sizeof(CASES[0]); i++) {
+        struct config config;
+        char text[64];
+        (void)snprintf(text, sizeof(text), "retry_jitter: '%s'\n", CASES[i].text);
+        assert_int_equal(read_text(&config, text), CASES[i].permille >= 0);
+        if (CASES[i].permille >= 0) {
+            assert_int_equal(config.retry_jitter_permille, CASES[i].permille);
+        }
+    }
+}
+
+/* Each is refused, at its line and column, with its code. */
+static void every_error_has_a_place(void **context)
+{
+    (void)context;
+    static const struct {
+        const char *text;
+        const char *place;
+        const char *code;
+    } CASES[] = {
+        {"listen: nonsense\n", ":1:9:", "bad-value"},
+        {"listen: [127.0.0.1:0]\n", ":1:10:", "bad-value"},
+        {"listen: {a: b}\n", ":1:9:", "bad-value"},
+        {"workers: 0\n", ":1:10:", "bad-value"},
+        {"workers: 65\n", ":1:10:", "bad-value"},
+        {"workers: 2x\n", ":1:10:", "bad-value"},
+        {"workers: [2]\n", ":1:10:", "bad-value"},
+        {"rules: ''\n", ":1:8:", "bad-value"},
+        {"memory: 64\n", ":1:9:", "bad-value"},
+        {"memory: 1KiB\n", ":1:9:", "bad-value"},
+        {"memory: 99999999999999999999MiB\n", ":1:9:", "bad-value"},
+        {"headers: draft-7\n", ":1:10:", "bad-value"},
+        {"problem: yes\n", ":1:10:", "bad-value"},
+        {"variables: [deny, nonsense]\n", ":1:19:", "bad-value"},
+        {"variables: [receipt]\n", ":1:13:", "not-yet"},
+        {"runtime: relative/path\n", ":1:10:", "bad-value"},
+        {"runtime: [{mode: '0600'}]\n", ":1:11:", "bad-value"},
+        {"runtime: [{path: /x, mode: '9'}]\n", ":1:28:", "bad-value"},
+        {"runtime: [{path: /x, level: admin}]\n", ":1:22:", "not-yet"},
+        {"runtime: [{path: /x, nonsense: 1}]\n", ":1:22:", "unknown-field"},
+        {"log: debug\n", ":1:6:", "bad-value"},
+        {"log: {level: loud}\n", ":1:14:", "bad-value"},
+        {"redis: {}\n", ":1:1:", "not-yet"},
+        {"wrkers: 2\n", ":1:1:", "unknown-field"},
+        {"- a\n", ":1:1:", "bad-value"},
+        {"a: [\n", ":2:", ""},
+    };
+    for (size_t i = 0; i < sizeof(CASES) / sizeof(CASES[0]); i++) {
+        struct config config;
+        assert_false(read_text(&config, CASES[i].text));
+        if (strstr(errors, CASES[i].place) == NULL
+            || strstr(errors, CASES[i].code) == NULL) {
+            print_error("%s%s", CASES[i].text, errors);
+            fail();
+        }
+    }
+}
+
+static void all_errors_in_one_run_and_a_hint(void **context)
+{
+    (void)context;
+    struct config config;
+    assert_false(read_text(&config, "wrkers: 2\nmemory: none\n"));
+    assert_non_null(strstr(errors, "did you mean workers?"));
+    assert_non_null(strstr(errors, ":2:9:"));
+}
+
+static void missing_file(void **context)
+{
+    (void)context;
+    struct config config;
+    FILE *out = fmemopen(errors, sizeof(errors), "w");
+    config_init(&config);
+    assert_false(config_read(&config, "/nonexistent/agent.yaml", out));
+    (void)fclose(out);
+    assert_string_equal(errors, "/nonexistent/agent.yaml: No such file or directory\n");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_field),
+        cmocka_unit_test(defaults),
+        cmocka_unit_test(jitter_in_all_its_spellings),
+        cmocka_unit_test(every_error_has_a_place),
+        cmocka_unit_test(all_errors_in_one_run_and_a_hint),
+        cmocka_unit_test(missing_file),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

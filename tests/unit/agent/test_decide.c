@@ -1,0 +1,398 @@
+/* decide.c, answer.c and set.c: NOTIFY payloads in, ACK frames out. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tests/support/decider.h"
+
+#define START_US (INT64_C(1800000000) * US_PER_S)
+
+static const char RULES[] = "version: 1\n"
+                            "domain: api\n"
+                            "rules:\n"
+                            "  - name: per_key\n"
+                            "    match: { path: /v1/** }\n"
+                            "    key: [key]\n"
+                            "    limit: { requests: 2, per: 10s, burst: 2 }\n"
+                            "  - name: login\n"
+                            "    match: { path: /v1/login }\n"
+                            "    key: [ip]\n"
+                            "    limit: { requests: 3, per: 60s }\n"
+                            "    advertise: false\n"
+                            "  - name: everybody\n"
+                            "    key: []\n"
+                            "    limit: { requests: 1000, per: 1s }\n"
+                            "  - name: trial\n"
+                            "    match: { status: [401, 403] }\n"
+                            "    key: [key]\n"
+                            "    limit: { requests: 1, per: 60s }\n"
+                            "    mode: shadow\n";
+
+static const uint8_t CLIENT[4] = {192, 0, 2, 1};
+
+static int set_up(void **context)
+{
+    static struct decider d;
+    *context = &d;
+    return decider_init(&d, RULES) ? 0 : 1;
+}
+
+static int tear_down(void **context)
+{
+    decider_fini(*context);
+    return 0;
+}
+
+static void request(struct decider *d, const char *path, const char *key)
+{
+    decider_begin(d);
+    decider_message(d, "ratelimit-check");
+    decider_text(d, "path", path);
+    decider_text(d, "key", key);
+    decider_ipv4(d, "ip", CLIENT);
+    assert_true(decider_decide(d, START_US));
+}
+
+static void allow_says_what_is_left(void **context)
+{
+    struct decider *d = *context;
+    request(d, "/v1/things", "a");
+    assert_int_equal(d->ack.stream_id, 7);
+    assert_int_equal(d->ack.frame_id, 1);
+    assert_string_equal(d->ack.actions[0].name, "action");
+    assert_string_equal(d->ack.actions[0].text, "allow");
+    assert_int_equal(d->ack.actions[0].scope, 2);
+    assert_int_equal(decoded_ack_number(&d->ack, "deny"), 0);
+    assert_string_equal(decoded_ack_text(&d->ack, "rule"), "per_key");
+    assert_int_equal(decoded_ack_number(&d->ack, "limit"), 2);
+    assert_int_equal(decoded_ack_number(&d->ack, "remaining"), 1);
+    assert_int_equal(decoded_ack_number(&d->ack, "reset"), 5);
+    assert_string_equal(decoded_ack_text(&d->ack, "ratelimit"), "\"per_key\";r=1;t=5");
+    assert_string_equal(decoded_ack_text(&d->ack, "policy"), "\"per_key\";q=2;w=10");
+    assert_null(decoded_ack_find(&d->ack, "status"));
+    assert_null(decoded_ack_find(&d->ack, "retry_after"));
+    assert_null(decoded_ack_find(&d->ack, "problem"));
+    assert_null(decoded_ack_find(&d->ack, "reason"));
+    assert_null(decoded_ack_find(&d->ack, "shadow"));
+}
+
+static void refusal_says_why_and_for_how_long(void **context)
+{
+    struct decider *d = *context;
+    for (int i = 0; i < 3; i++) {
+        request(d, "/v1/things", "a");
+    }
+    assert_string_equal(d->ack.actions[0].text, "reject");
+    assert_int_equal(decoded_ack_number(&d->ack, "deny"), 1);
+    assert_int_equal(decoded_ack_number(&d->ack, "status"), 429);
+    assert_string_equal(decoded_ack_text(&d->ack, "rule"), "per_key");
+    assert_string_equal(decoded_ack_text(&d->ack, "reason"), "limit");
+    assert_int_equal(decoded_ack_number(&d->ack, "retry_after"), 5);
+    assert_int_equal(decoded_ack_number(&d->ack, "remaining"), 0);
+    assert_string_equal(decoded_ack_text(&d->ack, "ratelimit"), "\"per_key\";r=0;t=5");
+    assert_string_equal(
+        decoded_ack_text(&d->ack, "problem"),
+        "{\"type\":\"https://iana.org/assignments/http-problem-types#quota-exceeded\","
+        "\"title\":\"Quota Exceeded\",\"status\":429,"
+        "\"detail\":\"Too many requests; try again in 5 s.\","
+        "\"violated-policies\":[\"per_key\"],\"retry_after_seconds\":5}");
+    request(d, "/v1/things", "b");
+    assert_string_equal(d->ack.actions[0].text, "allow");
+}
+
+static void limit_that_is_not_advertised_stays_out_of_fields_and_body(void **context)
+{
+    struct decider *d = *context;
+    static const char *const KEYS[] = {"a", "b", "c", "d"};
+    for (int i = 0; i < 4; i++) {
+        request(d, "/v1/login", KEYS[i]);
+    }
+    assert_string_equal(d->ack.actions[0].text, "reject");
+    assert_string_equal(decoded_ack_text(&d->ack, "rule"), "login");
+    assert_string_equal(decoded_ack_text(&d->ack, "ratelimit"), "");
+    assert_string_equal(decoded_ack_text(&d->ack, "policy"), "\"per_key\";q=2;w=10");
+    assert_null(strstr(decoded_ack_text(&d->ack, "problem"), "violated-policies"));
+    assert_non_null(
+        strstr(decoded_ack_text(&d->ack, "problem"), "retry_after_seconds"));
+}
+
+static void shadow_rule_is_named_and_refuses_nobody(void **context)
+{
+    struct decider *d = *context;
+    for (int i = 0; i < 2; i++) {
+        decider_begin(d);
+        decider_message(d, "ratelimit-check");
+        decider_text(d, "key", "a");
+        struct spop_value status = {.type = SPOP_VALUE_INT64};
+        status.integer = 401;
+        decider_arg(d, "status", &status);
+        assert_true(decider_decide(d, START_US));
+        assert_string_equal(d->ack.actions[0].text, "allow");
+        assert_string_equal(decoded_ack_text(&d->ack, "shadow"), i == 0 ? "" : "trial");
+        assert_string_equal(decoded_ack_text(&d->ack, "ratelimit"), "");
+        assert_string_equal(decoded_ack_text(&d->ack, "rule"), "everybody");
+    }
+}
+
+static void several_check_messages_are_one_request(void **context)
+{
+    struct decider *d = *context;
+    decider_begin(d);
+    decider_message(d, "something-else");
+    decider_text(d, "x", "y");
+    decider_message(d, "ratelimit-check");
+    decider_text(d, "path", "/v1/x");
+    decider_message(d, "ratelimit-check");
+    decider_text(d, "key", "a");
+    assert_true(decider_decide(d, START_US));
+    assert_string_equal(decoded_ack_text(&d->ack, "rule"), "per_key");
+    assert_int_equal(decoded_ack_number(&d->ack, "remaining"), 1);
+    assert_int_equal(counter_get(d->decide.counters, COUNTER_MESSAGES_UNKNOWN), 1);
+}
+
+static void assert_neutral(const struct decider *d)
+{
+    assert_int_equal(d->ack.n_actions, 1);
+    assert_true(d->ack.actions[0].is_unset);
+    assert_string_equal(d->ack.actions[0].name, "_");
+}
+
+static void nothing_to_decide_is_a_neutral_ack(void **context)
+{
+    struct decider *d = *context;
+    decider_begin(d);
+    assert_true(decider_decide(d, START_US));
+    assert_neutral(d);
+    decider_message(d, "ratelimit-nonsense");
+    assert_true(decider_decide(d, START_US));
+    assert_neutral(d);
+    decider_begin(d);
+    decider_message(d, "ratelimit-check");
+    decider_text(d, "domain", "other");
+    assert_true(decider_decide(d, START_US));
+    assert_neutral(d);
+    assert_int_equal(counter_get(d->decide.counters, COUNTER_DOMAIN_MISMATCHES), 1);
+    assert_int_equal(counter_get(d->decide.counters, COUNTER_ACKS_NEUTRAL), 3);
+}
+
+static void own_domain_is_decided(void **context)
+{
+    struct decider *d = *context;
+    decider_begin(d);
+    decider_message(d, "ratelimit-check");
+    decider_text(d, "domain", "api");
+    assert_true(decider_decide(d, START_US));
+    assert_string_equal(decoded_ack_text(&d->ack, "rule"), "everybody");
+}
+
+static void malformed_payload_is_no_request(void **context)
+{
+    struct decider *d = *context;
+    decider_begin(d);
+    decider_message(d, "ratelimit-check");
+    decider_text(d, "key", "a");
+    d->payload.len--;
+    assert_false(decider_run(d, START_US));
+    assert_int_equal(d->n_done, 0);
+    assert_int_equal(counter_get(d->decide.counters, COUNTER_ACKS), 0);
+}
+
+/* Every type of value is an answer; NULL and empty are absent. */
+static void every_type_of_value(void **context)
+{
+    struct decider *d = *context;
+    static const uint8_t BYTES[16] = {0};
+    for (int type = SPOP_VALUE_NULL; type <= SPOP_VALUE_BINARY; type++) {
+        struct spop_value value = {.type = (enum spop_value_type)type};
+        if (type >= SPOP_VALUE_IPV4) {
+            value.bytes.ptr = BYTES;
+            value.bytes.len = type == SPOP_VALUE_IPV4 ? 4 : 16;
+        } else if (type >= SPOP_VALUE_INT32) {
+            value.integer = type == SPOP_VALUE_UINT64 ? UINT64_MAX : 401;
+        }
+        decider_begin(d);
+        decider_message(d, "ratelimit-check");
+        decider_text(d, "path", "/v1/x");
+        decider_arg(d, "key", &value);
+        decider_arg(d, "status", &value);
+        assert_true(decider_decide(d, START_US));
+        /* each is another key, or none at all: the address would take its place */
+        bool is_absent = type == SPOP_VALUE_NULL;
+        assert_string_equal(decoded_ack_text(&d->ack, "rule"),
+                            is_absent ? "everybody" : "per_key");
+    }
+}
+
+/* Four spellings of one address are one client, and one IPv6 network is another. */
+static void spellings_of_an_address_are_one_key(void **context)
+{
+    struct decider *d = *context;
+    static const uint8_t MAPPED[16] = {
+        [10] = 0xff, [11] = 0xff, [12] = 192, [14] = 2, [15] = 1};
+    struct spop_value v4 = {.type = SPOP_VALUE_IPV4};
+    v4.bytes = (struct spop_bytes){.ptr = CLIENT, .len = 4};
+    struct spop_value v6 = {.type = SPOP_VALUE_IPV6};
+    v6.bytes = (struct spop_bytes){.ptr = MAPPED, .len = 16};
+    struct spop_value text = {.type = SPOP_VALUE_STRING};
+    text.bytes = (struct spop_bytes){.ptr = (const uint8_t *)"192.0.2.1", .len = 9};
+    struct spop_value mapped_text = {.type = SPOP_VALUE_STRING};
+    mapped_text.bytes = (struct spop_bytes){.ptr = (const uint8_t *)"::ffff:192.0.2.1",
+                                            .len = 16};
+    const struct spop_value *spellings[] = {&v4, &v6, &text, &mapped_text};
+    for (size_t i = 0; i < 4; i++) {
+        decider_begin(d);
+        decider_message(d, "ratelimit-check");
+        decider_text(d, "path", "/v1/login");
+        decider_arg(d, "ip", spellings[i]);
+        assert_true(decider_decide(d, START_US));
+        assert_string_equal(d->ack.actions[0].text, i < 2 ? "allow" : "reject");
+    }
+}
+
+static void missing_key_falls_to_the_address(void **context)
+{
+    struct decider *d = *context;
+    for (int i = 0; i < 3; i++) {
+        decider_begin(d);
+        decider_message(d, "ratelimit-check");
+        decider_text(d, "path", "/v1/x");
+        decider_ipv4(d, "ip", CLIENT);
+        assert_true(decider_decide(d, START_US));
+        assert_string_equal(d->ack.actions[0].text, i < 2 ? "allow" : "reject");
+    }
+    assert_int_equal(counter_get(d->decide.counters, COUNTER_KEYS_BY_ADDRESS), 3);
+    decider_begin(d);
+    decider_message(d, "ratelimit-check");
+    decider_text(d, "path", "/v1/x");
+    assert_true(decider_decide(d, START_US));
+    assert_string_equal(decoded_ack_text(&d->ack, "rule"), "everybody");
+    assert_int_equal(counter_get(d->decide.counters, COUNTER_KEYS_MISSING), 1);
+}
+
+static void refused_by_one_rule_is_not_charged_to_the_other(void **context)
+{
+    struct decider *d = *context;
+    for (int i = 0; i < 5; i++) {
+        request(d, "/v1/login", "a"); /* two pass, three are refused by per_key */
+    }
+    request(d, "/v1/login", "b"); /* the third of `login` */
+    assert_string_equal(d->ack.actions[0].text, "allow");
+    request(d, "/v1/login", "c");
+    assert_string_equal(d->ack.actions[0].text, "reject");
+    assert_string_equal(decoded_ack_text(&d->ack, "rule"), "login");
+}
+
+static void outcomes_are_counted_by_limit(void **context)
+{
+    struct decider *d = *context;
+    for (int i = 0; i < 3; i++) {
+        request(d, "/v1/things", "a");
+    }
+    const struct counters *c = d->decide.counters;
+    assert_int_equal(counter_get_outcome(c, 0, OUTCOME_CHARGED), 2);
+    assert_int_equal(counter_get_outcome(c, 0, OUTCOME_REFUSED), 1);
+    assert_int_equal(counter_get_outcome(c, 2, OUTCOME_CHARGED), 2);
+    assert_int_equal(counter_get_outcome(c, 2, OUTCOME_PASSED), 1);
+    assert_int_equal(counter_get(c, COUNTER_REQUESTS_ALLOWED), 2);
+    assert_int_equal(counter_get(c, COUNTER_REQUESTS_REFUSED), 1);
+}
+
+/* Only ever added, within its bound, and the same for one key in one window. */
+static void jitter_is_bounded_and_stable(void **context)
+{
+    struct decider *d = *context;
+    d->options.retry_jitter_permille = 1000;
+    d->options.secret[0] = 9;
+    bool has_moved = false;
+    for (int key = 0; key < 50; key++) {
+        char name[8] = {'k', (char)('0' + key / 10), (char)('0' + key % 10)};
+        int64_t first = 0;
+        for (int i = 0; i < 5; i++) {
+            request(d, "/v1/things", name);
+            int64_t wait_s = decoded_ack_number(&d->ack, "retry_after");
+            if (i < 2) {
+                continue;
+            }
+            first = i == 2 ? wait_s : first;
+            assert_int_equal(wait_s, first);
+            assert_in_range(wait_s, 5, 10);
+            has_moved = has_moved || wait_s > 5;
+        }
+    }
+    assert_true(has_moved);
+}
+
+static void unmatched_request_is_allowed_with_its_reason(void **context)
+{
+    (void)context;
+    static struct decider d;
+    assert_true(decider_init(&d, "version: 1\ndomain: api\nrules:\n"
+                                 "  - name: one\n    match: { path: /x }\n"
+                                 "    key: [ip]\n"
+                                 "    limit: { requests: 1, per: 60s }\n"));
+    decider_begin(&d);
+    decider_message(&d, "ratelimit-check");
+    decider_text(&d, "path", "/y");
+    assert_true(decider_decide(&d, START_US));
+    assert_string_equal(d.ack.actions[0].text, "allow");
+    assert_string_equal(decoded_ack_text(&d.ack, "reason"), "unmatched");
+    assert_null(decoded_ack_find(&d.ack, "rule"));
+    assert_int_equal(counter_get(d.decide.counters, COUNTER_REQUESTS_UNMATCHED), 1);
+    decider_fini(&d);
+}
+
+/* In a frame too small for all, the decision comes first and the frame stays whole. */
+static void small_frame_keeps_the_decision(void **context)
+{
+    struct decider *d = *context;
+    for (int i = 0; i < 3; i++) {
+        request(d, "/v1/things", "a");
+    }
+    struct spop_writer out;
+    spop_writer_init(&out, d->out_buf, sizeof(d->out_buf));
+    decide_answer(&d->request, &out, SPOP_FRAME_SIZE_MIN);
+    assert_true(out.len - SPOP_PREFIX_BYTES <= SPOP_FRAME_SIZE_MIN);
+    struct spop_bytes frame = {.ptr = d->out_buf, .len = out.len};
+    assert_true(decoded_ack_read(&d->ack, frame));
+    assert_int_equal(decoded_ack_number(&d->ack, "deny"), 1);
+    assert_null(decoded_ack_find(&d->ack, "problem"));
+    assert_true(counter_get(d->decide.counters, COUNTER_ACTIONS_LEFT_OUT) > 0);
+}
+
+static void only_chosen_variables_are_sent(void **context)
+{
+    struct decider *d = *context;
+    d->options.variables = VARIABLE_BIT(VARIABLE_DENY);
+    request(d, "/v1/things", "a");
+    assert_int_equal(d->ack.n_actions, 1);
+    assert_string_equal(d->ack.actions[0].name, "deny");
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+    const struct CMUnitTest tests[] = {
+        TEST(allow_says_what_is_left),
+        TEST(refusal_says_why_and_for_how_long),
+        TEST(limit_that_is_not_advertised_stays_out_of_fields_and_body),
+        TEST(shadow_rule_is_named_and_refuses_nobody),
+        TEST(several_check_messages_are_one_request),
+        TEST(nothing_to_decide_is_a_neutral_ack),
+        TEST(own_domain_is_decided),
+        TEST(malformed_payload_is_no_request),
+        TEST(every_type_of_value),
+        TEST(spellings_of_an_address_are_one_key),
+        TEST(missing_key_falls_to_the_address),
+        TEST(refused_by_one_rule_is_not_charged_to_the_other),
+        TEST(outcomes_are_counted_by_limit),
+        TEST(jitter_is_bounded_and_stable),
+        TEST(unmatched_request_is_allowed_with_its_reason),
+        TEST(small_frame_keeps_the_decision),
+        TEST(only_chosen_variables_are_sent),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

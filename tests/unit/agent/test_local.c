@@ -1,0 +1,341 @@
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "agent/store/local.h"
+
+#include "tests/support/prng.h"
+
+#define START_US (INT64_C(1800000000) * US_PER_S)
+
+static const uint8_t SECRET[LOCAL_SECRET_BYTES] = {1, 2, 3};
+static const uint8_t LIMIT_IDS[4][STORE_LIMIT_ID_BYTES] = {{1}, {2}, {3}, {4}};
+
+/* 10 in 60 s; 3 at once, one a second. */
+static const struct limit TEN = {LIMIT_SLIDING_WINDOW, 10, 10, 600000, 100};
+static const struct limit THREE = {LIMIT_TOKEN_BUCKET, 1, 3, 1000000, 1};
+
+static unsigned n_done;
+
+static void on_done(struct store_take *take)
+{
+    (void)take;
+    n_done++;
+}
+
+static struct store_charge charge_of(const struct limit *limit, int id, const char *key)
+{
+    return (struct store_charge){
+        .limit = limit,
+        .limit_id = LIMIT_IDS[id],
+        .key = (const uint8_t *)key,
+        .key_bytes = strlen(key),
+        .cost = 1,
+    };
+}
+
+struct fixture {
+    struct store *store;
+    struct counters *counters;
+};
+
+static int set_up(void **context)
+{
+    static struct fixture f;
+    f.store = local_new(LOCAL_MEMORY_BYTES_MIN, SECRET);
+    f.counters = counters_new(0);
+    *context = &f;
+    return f.store == NULL || f.counters == NULL;
+}
+
+static int tear_down(void **context)
+{
+    struct fixture *f = *context;
+    store_free(f->store);
+    counters_free(f->counters);
+    return 0;
+}
+
+/* Take the charges of `take` at `now`; answers whether all enforced ones passed. */
+static bool take_all(struct fixture *f, struct store_take *take, int64_t now_us)
+{
+    unsigned before = n_done;
+    take->now.us = now_us;
+    take->counters = f->counters;
+    take->done = on_done;
+    store_take(f->store, take);
+    assert_int_equal(n_done, before + 1); /* exactly once, before take returns */
+    return take->is_allowed;
+}
+
+static bool take_one(struct fixture *f, const struct limit *limit, int id,
+                     const char *key, int64_t now_us)
+{
+    struct store_take take = {.n_charges = 1, .charges = {charge_of(limit, id, key)}};
+    return take_all(f, &take, now_us);
+}
+
+static void counts_each_key_and_each_limit_apart(void **context)
+{
+    struct fixture *f = *context;
+    for (int i = 0; i < 12; i++) {
+        assert_int_equal(take_one(f, &TEN, 0, "a", START_US), i < 10);
+    }
+    assert_true(take_one(f, &TEN, 0, "b", START_US));
+    assert_true(take_one(f, &TEN, 1, "a", START_US));
+    assert_false(take_one(f, &TEN, 0, "a", START_US));
+}
+
+static void refused_request_is_charged_nowhere(void **context)
+{
+    struct fixture *f = *context;
+    for (int i = 0; i < 3; i++) {
+        assert_true(take_one(f, &THREE, 1, "k", START_US));
+    }
+    for (int i = 0; i < 20; i++) {
+        struct store_take both = {
+            .n_charges = 2,
+            .charges = {charge_of(&TEN, 0, "k"), charge_of(&THREE, 1, "k")},
+        };
+        assert_false(take_all(f, &both, START_US));
+        assert_true(both.charges[0].answer.is_allowed);
+        assert_false(both.charges[0].is_charged);
+        assert_false(both.charges[1].answer.is_allowed);
+    }
+    struct store_take peek = {.n_charges = 1, .charges = {charge_of(&TEN, 0, "k")}};
+    assert_true(take_all(f, &peek, START_US));
+    assert_int_equal(peek.charges[0].answer.remaining, 9);
+}
+
+/* One request under ip 1000/min, user 100/min, endpoint 20/min, global 1 M/s. */
+static void four_limits_the_21st_refused_by_one(void **context)
+{
+    struct fixture *f = *context;
+    static const struct limit IP = {LIMIT_SLIDING_WINDOW, 1000, 1000, 600000, 100};
+    static const struct limit USER = {LIMIT_SLIDING_WINDOW, 100, 100, 600000, 100};
+    static const struct limit ENDPOINT = {LIMIT_SLIDING_WINDOW, 20, 20, 600000, 100};
+    static const struct limit GLOBAL = {LIMIT_SLIDING_WINDOW, 1000000, 1000000, 1000000,
+                                        1};
+    struct store_take take = {0};
+    for (int i = 1; i <= 21; i++) {
+        take = (struct store_take){
+            .n_charges = 4,
+            .charges = {charge_of(&IP, 0, "ip"), charge_of(&USER, 1, "user"),
+                        charge_of(&ENDPOINT, 2, "endpoint"), charge_of(&GLOBAL, 3, "")},
+        };
+        assert_int_equal(take_all(f, &take, START_US), i <= 20);
+    }
+    assert_false(take.charges[2].answer.is_allowed);
+    assert_int_equal(take.charges[0].answer.remaining, 1000 - 20);
+    assert_int_equal(take.charges[1].answer.remaining, 100 - 20);
+    assert_int_equal(take.charges[3].answer.remaining, 1000000 - 20);
+}
+
+static void shadow_is_charged_as_if_enforced_and_refuses_nobody(void **context)
+{
+    struct fixture *f = *context;
+    for (int i = 0; i < 5; i++) {
+        struct store_take take = {
+            .n_charges = 2,
+            .charges = {charge_of(&TEN, 0, "k"), charge_of(&THREE, 1, "k")},
+        };
+        take.charges[1].is_shadow = true;
+        assert_true(take_all(f, &take, START_US));
+        assert_true(take.charges[0].is_charged);
+        assert_int_equal(take.charges[1].is_charged, i < 3);
+        assert_int_equal(take.charges[1].answer.is_allowed, i < 3);
+    }
+}
+
+static void shadow_is_not_charged_for_a_refused_request(void **context)
+{
+    struct fixture *f = *context;
+    for (int i = 0; i < 10; i++) {
+        struct store_take take = {
+            .n_charges = 2,
+            .charges = {charge_of(&THREE, 0, "k"), charge_of(&TEN, 1, "k")},
+        };
+        take.charges[1].is_shadow = true;
+        assert_int_equal(take_all(f, &take, START_US), i < 3);
+        assert_int_equal(take.charges[1].is_charged, i < 3);
+    }
+}
+
+static void more_keys_than_slots_evict_and_stay_generous(void **context)
+{
+    struct fixture *f = *context;
+    size_t n_keys = local_capacity(f->store) * 4;
+    for (size_t i = 0; i < n_keys; i++) {
+        uint64_t key = i;
+        struct store_take take = {.n_charges = 1, .charges = {charge_of(&TEN, 0, "")}};
+        take.charges[0].key = (const uint8_t *)&key;
+        take.charges[0].key_bytes = sizeof(key);
+        assert_true(take_all(f, &take, START_US));
+    }
+    uint64_t filled = counter_get(f->counters, COUNTER_LOCAL_FILLED);
+    uint64_t evicted = counter_get(f->counters, COUNTER_LOCAL_EVICTED);
+    assert_true(filled <= local_capacity(f->store));
+    assert_int_equal(filled + evicted, n_keys);
+}
+
+/* A client over its limit keeps its counter while a flood of new keys goes by. */
+static void refusals_keep_their_counter_in_a_flood(void **context)
+{
+    struct fixture *f = *context;
+    struct prng prng;
+    prng_init(&prng, prng_seed(7));
+    for (int i = 0; i < 10; i++) {
+        assert_true(take_one(f, &TEN, 0, "over", START_US));
+    }
+    unsigned n_refused = 0;
+    const unsigned n_rounds = 2000;
+    for (unsigned i = 0; i < n_rounds; i++) {
+        for (int j = 0; j < 19; j++) {
+            uint64_t key = prng_next(&prng);
+            struct store_take take = {.n_charges = 1,
+                                      .charges = {charge_of(&TEN, 0, "")}};
+            take.charges[0].key = (const uint8_t *)&key;
+            take.charges[0].key_bytes = sizeof(key);
+            (void)take_all(f, &take, START_US);
+        }
+        n_refused += !take_one(f, &TEN, 0, "over", START_US);
+    }
+    assert_true(n_refused >= n_rounds * 99 / 100);
+}
+
+static void expired_counters_make_room_without_eviction(void **context)
+{
+    struct fixture *f = *context;
+    size_t n_keys = local_capacity(f->store) * 4;
+    for (size_t i = 0; i < n_keys; i++) {
+        uint64_t key = i;
+        struct store_take take = {.n_charges = 1,
+                                  .charges = {charge_of(&THREE, 0, "")}};
+        take.charges[0].key = (const uint8_t *)&key;
+        take.charges[0].key_bytes = sizeof(key);
+        /* a hundred keys in ten seconds: each is as if untouched after one */
+        (void)take_all(f, &take, START_US + (int64_t)i * US_PER_S / 10);
+    }
+    assert_int_equal(counter_get(f->counters, COUNTER_LOCAL_EVICTED), 0);
+}
+
+static void sixteen_new_counters_of_one_take_keep_apart(void **context)
+{
+    struct fixture *f = *context;
+    static const struct limit ONE = {LIMIT_SLIDING_WINDOW, 1, 1, 600000, 100};
+    uint8_t ids[STORE_CHARGES_MAX][STORE_LIMIT_ID_BYTES] = {{0}};
+    for (int round = 0; round < 200; round++) {
+        struct store_take take = {.n_charges = STORE_CHARGES_MAX};
+        for (int i = 0; i < STORE_CHARGES_MAX; i++) {
+            ids[i][8] = (uint8_t)i; /* the half that does not choose the set: one set */
+            take.charges[i] = charge_of(&ONE, 0, "");
+            take.charges[i].limit_id = ids[i];
+            take.charges[i].key = (const uint8_t *)&round;
+            take.charges[i].key_bytes = sizeof(round);
+        }
+        struct store_take again = take;
+        assert_true(take_all(f, &take, START_US));
+        assert_false(take_all(f, &again, START_US));
+        for (int i = 0; i < STORE_CHARGES_MAX; i++) {
+            assert_false(again.charges[i].answer.is_allowed);
+        }
+    }
+}
+
+enum {
+    RACERS = 4,
+    RACES = 20000
+};
+
+static struct {
+    struct store *store;
+    struct counters *counters[RACERS];
+    unsigned n_allowed[RACERS];
+} race;
+
+static void on_raced(struct store_take *take)
+{
+    (void)take;
+}
+
+static void *racer(void *arg)
+{
+    size_t idx = (size_t)(uintptr_t)arg;
+    static const struct limit MANY = {LIMIT_SLIDING_WINDOW, 5000, 5000, 600000, 100};
+    for (int i = 0; i < RACES; i++) {
+        struct store_take take = {
+            .now = {.us = START_US + i % 5},
+            .counters = race.counters[idx],
+            .done = on_raced,
+            .n_charges = 2,
+            .charges = {charge_of(&MANY, i % 2, "hot"),
+                        charge_of(&MANY, 1 - i % 2, "hot")},
+        };
+        store_take(race.store, &take);
+        race.n_allowed[idx] += take.is_allowed;
+    }
+    return NULL;
+}
+
+static void racing_threads_admit_exactly_the_limit(void **context)
+{
+    struct fixture *f = *context;
+    pthread_t threads[RACERS];
+    race.store = f->store;
+    for (size_t i = 0; i < RACERS; i++) {
+        race.n_allowed[i] = 0;
+        race.counters[i] = counters_new(0);
+        assert_non_null(race.counters[i]);
+        int rc = pthread_create(&threads[i], NULL, racer, (void *)(uintptr_t)i);
+        assert_int_equal(rc, 0);
+    }
+    unsigned n_allowed = 0;
+    for (size_t i = 0; i < RACERS; i++) {
+        assert_int_equal(pthread_join(threads[i], NULL), 0);
+        counters_free(race.counters[i]);
+        n_allowed += race.n_allowed[i];
+    }
+    assert_int_equal(n_allowed, 5000);
+}
+
+static void clock_stepped_back_is_no_lock_out(void **context)
+{
+    struct fixture *f = *context;
+    for (int i = 0; i < 3; i++) {
+        assert_true(take_one(f, &THREE, 0, "k", START_US));
+    }
+    int64_t back = START_US - 3600 * US_PER_S;
+    assert_false(take_one(f, &THREE, 0, "k", back)); /* its stamp becomes now */
+    assert_true(take_one(f, &THREE, 0, "k", back + US_PER_S));
+}
+
+static void too_little_memory_is_refused(void **context)
+{
+    (void)context;
+    assert_null(local_new(1000, SECRET));
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+    const struct CMUnitTest tests[] = {
+        TEST(counts_each_key_and_each_limit_apart),
+        TEST(refused_request_is_charged_nowhere),
+        TEST(four_limits_the_21st_refused_by_one),
+        TEST(shadow_is_charged_as_if_enforced_and_refuses_nobody),
+        TEST(shadow_is_not_charged_for_a_refused_request),
+        TEST(more_keys_than_slots_evict_and_stay_generous),
+        TEST(refusals_keep_their_counter_in_a_flood),
+        TEST(expired_counters_make_room_without_eviction),
+        TEST(sixteen_new_counters_of_one_take_keep_apart),
+        TEST(racing_threads_admit_exactly_the_limit),
+        TEST(clock_stepped_back_is_no_lock_out),
+        TEST(too_little_memory_is_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

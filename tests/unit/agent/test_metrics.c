@@ -1,0 +1,74 @@
+/* counters.c and metrics.c. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "agent/observe/metrics.h"
+
+static const char *limit_name(const void *context, uint32_t idx)
+{
+    (void)context;
+    return idx == 0 ? "first" : "second";
+}
+
+static void assert_has_line(const char *text, const char *line)
+{
+    if (strstr(text, line) == NULL) {
+        print_error("no line %s in:\n%s", line, text);
+        fail();
+    }
+}
+
+static void blocks_of_all_workers_add_up(void **context)
+{
+    (void)context;
+    struct counters *counters[2] = {counters_new(2), counters_new(2)};
+    assert_non_null(counters[0]);
+    assert_non_null(counters[1]);
+    counter_add(counters[0], COUNTER_NOTIFIES, 3);
+    counter_add(counters[1], COUNTER_NOTIFIES, 4);
+    counter_outcome(counters[0], 1, OUTCOME_REFUSED);
+    counter_outcome(counters[1], 1, OUTCOME_REFUSED);
+    counter_outcome(counters[1], 0, OUTCOME_WOULD_REFUSE);
+    struct metrics_source source = {.counters = counters,
+                                    .n_workers = 2,
+                                    .limit_name = limit_name};
+    assert_int_equal(metrics_sum(&source, COUNTER_NOTIFIES), 7);
+    assert_int_equal(metrics_sum(&source, COUNTER_ACKS), 0);
+
+    char *text = NULL;
+    size_t len = 0;
+    FILE *out = open_memstream(&text, &len);
+    assert_non_null(out);
+    metrics_print(&source, out);
+    metrics_print_one(out, "connections", "gauge", "Open connections", -5);
+    (void)fclose(out);
+    assert_has_line(text,
+                    "# HELP spoa_ratelimit_notifies_total NOTIFY frames received\n"
+                    "# TYPE spoa_ratelimit_notifies_total counter\n"
+                    "spoa_ratelimit_notifies_total 7\n");
+    assert_has_line(text, "\nspoa_ratelimit_decisions_total"
+                          "{limit=\"second\",outcome=\"refused\"} 2\n");
+    assert_has_line(text, "{limit=\"first\",outcome=\"would_refuse\"} 1\n");
+    assert_has_line(text, "{limit=\"first\",outcome=\"charged\"} 0\n");
+    assert_has_line(text, "# TYPE spoa_ratelimit_connections gauge\n"
+                          "spoa_ratelimit_connections -5\n");
+    free(text);
+    counters_free(counters[0]);
+    counters_free(counters[1]);
+    counters_free(NULL);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(blocks_of_all_workers_add_up),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,532 @@
+/* server.c, worker.c and connection.c over real sockets. */
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <sys/resource.h>
+
+#include <cmocka.h>
+
+#include "spop/cursor.h"
+
+#include "agent/net/server.h"
+#include "agent/store/local.h"
+
+#include "tests/support/decoded_ack.h"
+#include "tests/support/spop_client.h"
+
+enum {
+    WORKERS = 2,
+    CONNECTIONS_MAX = 20
+};
+
+static const char RULES[] = "version: 1\n"
+                            "domain: api\n"
+                            "rules:\n"
+                            "  - name: per_key\n"
+                            "    key: [key]\n"
+                            "    limit: { requests: 100000000, per: 60s }\n";
+
+static struct {
+    char dir[32];
+    char path[64];
+    struct ev_loop *loop;
+    struct ev_async quit;
+    pthread_t thread;
+    struct decide_options options;
+    struct decide_set *set;
+    struct store *store;
+    struct counters *counters[WORKERS];
+    struct server *server;
+    bool is_stopped;
+} f;
+
+static struct spop_client client;
+static struct spop_client others[CONNECTIONS_MAX];
+
+static void on_quit(struct ev_loop *loop, struct ev_async *async, int events)
+{
+    (void)async;
+    (void)events;
+    ev_break(loop, EVBREAK_ALL);
+}
+
+static void *run(void *arg)
+{
+    (void)arg;
+    ev_run(f.loop, 0);
+    return NULL;
+}
+
+static bool make_parts(void)
+{
+    static const uint8_t SECRET[LOCAL_SECRET_BYTES] = {1};
+    static struct rules_diags diags;
+    rules_diags_init(&diags, "test.yaml");
+    struct rules_bytes text = {.ptr = (const uint8_t *)RULES, .len = strlen(RULES)};
+    struct rules_set *rules = rules_load("test.yaml", text, &diags);
+    f.set = rules != NULL ? decide_set_new(rules) : NULL;
+    f.store = local_new((size_t)1 << 20, SECRET);
+    f.options.variables = variables_default();
+    for (int i = 0; i < WORKERS; i++) {
+        f.counters[i] = counters_new(1);
+    }
+    return f.set != NULL && f.store != NULL;
+}
+
+static int set_up(void **context)
+{
+    (void)context;
+    struct address address;
+    char text[80];
+    char error[ADDRESS_ERROR_BYTES_MAX];
+    memset(&f, 0, sizeof(f));
+    (void)snprintf(f.dir, sizeof(f.dir), "/tmp/test_server.XXXXXX");
+    if (mkdtemp(f.dir) == NULL || !make_parts()) {
+        return 1;
+    }
+    (void)snprintf(f.path, sizeof(f.path), "%s/s", f.dir);
+    (void)snprintf(text, sizeof(text), "unix@%s", f.path);
+    f.loop = ev_loop_new(EVFLAG_NOENV);
+    ev_async_init(&f.quit, on_quit);
+    ev_async_start(f.loop, &f.quit);
+    if (!address_parse(&address, text, error)) {
+        return 1;
+    }
+    struct server_options options = {
+        .n_workers = WORKERS,
+        .connections_max = CONNECTIONS_MAX,
+        .n_addresses = 1,
+        .addresses = &address,
+        .set = f.set,
+        .store = f.store,
+        .decide_options = &f.options,
+        .counters = f.counters,
+    };
+    f.server = server_start(f.loop, &options);
+    return f.server == NULL || pthread_create(&f.thread, NULL, run, NULL) != 0;
+}
+
+/* Stop the main loop, then drain; the workers end by themselves. */
+static void stop_server(void)
+{
+    if (f.is_stopped) {
+        return;
+    }
+    f.is_stopped = true;
+    ev_async_send(f.loop, &f.quit);
+    (void)pthread_join(f.thread, NULL);
+    server_stop(f.server);
+}
+
+static int tear_down(void **context)
+{
+    (void)context;
+    stop_server();
+    server_free(f.server);
+    ev_loop_destroy(f.loop);
+    for (int i = 0; i < WORKERS; i++) {
+        counters_free(f.counters[i]);
+    }
+    store_free(f.store);
+    decide_set_free(f.set);
+    return rmdir(f.dir); /* the socket is gone */
+}
+
+static uint64_t sum(enum counter counter)
+{
+    return counter_get(f.counters[0], counter) + counter_get(f.counters[1], counter);
+}
+
+static void send_notify(struct spop_client *c, uint64_t stream_id)
+{
+    uint8_t frame[256];
+    size_t len = spop_client_put_notify(frame, sizeof(frame), stream_id, "k", 0);
+    assert_true(spop_client_send(c, frame, len));
+}
+
+static void expect_ack(struct spop_client *c, uint64_t stream_id)
+{
+    static struct decoded_ack ack;
+    assert_true(spop_client_receive(c));
+    struct spop_bytes frame = {.ptr = c->frame, .len = c->frame_len};
+    assert_true(decoded_ack_read(&ack, frame));
+    assert_int_equal(ack.stream_id, stream_id);
+    assert_int_equal(decoded_ack_number(&ack, "deny"), 0);
+}
+
+static void expect_disconnect(struct spop_client *c, uint8_t code)
+{
+    assert_true(spop_client_receive(c));
+    assert_int_equal(spop_client_frame_type(c), SPOP_FRAME_AGENT_DISCONNECT);
+    static const char NAME[] = "status-code";
+    const uint8_t *at = memmem(c->frame, c->frame_len, NAME, sizeof(NAME) - 1);
+    assert_non_null(at);
+    assert_int_equal(at[sizeof(NAME) - 1], 3); /* UINT32 */
+    assert_int_equal(at[sizeof(NAME)], code);
+    assert_true(spop_client_at_eof(c));
+}
+
+static void answers_each_notify_once_in_its_place(void **context)
+{
+    (void)context;
+    static const uint64_t IDS[] = {0,          1,          239,        240,
+                                   2287,       2288,       1ULL << 31, 1ULL << 32,
+                                   1ULL << 53, 1ULL << 63, UINT64_MAX};
+    assert_true(spop_client_open(&client, f.path));
+    for (size_t i = 0; i < sizeof(IDS) / sizeof(IDS[0]); i++) {
+        send_notify(&client, IDS[i]);
+        expect_ack(&client, IDS[i]);
+    }
+    spop_client_close(&client);
+}
+
+static void hello_and_notify_in_one_segment(void **context)
+{
+    (void)context;
+    uint8_t bytes[1024];
+    size_t len = spop_client_put_hello(bytes, sizeof(bytes), 16380, false);
+    len += spop_client_put_notify(bytes + len, sizeof(bytes) - len, 5, "k", 0);
+    assert_true(spop_client_connect(&client, f.path));
+    assert_true(spop_client_send(&client, bytes, len));
+    assert_true(spop_client_receive(&client));
+    assert_int_equal(spop_client_frame_type(&client), SPOP_FRAME_AGENT_HELLO);
+    expect_ack(&client, 5);
+    spop_client_close(&client);
+}
+
+static void byte_by_byte(void **context)
+{
+    (void)context;
+    uint8_t bytes[1024];
+    size_t len = spop_client_put_hello(bytes, sizeof(bytes), 16380, false);
+    len += spop_client_put_notify(bytes + len, sizeof(bytes) - len, 5, "k", 0);
+    assert_true(spop_client_connect(&client, f.path));
+    for (size_t i = 0; i < len; i++) {
+        assert_true(spop_client_send(&client, &bytes[i], 1));
+        usleep(100);
+    }
+    assert_true(spop_client_receive(&client));
+    expect_ack(&client, 5);
+    spop_client_close(&client);
+}
+
+/* The largest frame HAProxy announced, cut anywhere; also beyond the first buffer. */
+static void largest_frames(void **context)
+{
+    (void)context;
+    static uint8_t bytes[2 * SPOP_CLIENT_FRAME_BYTES_MAX];
+    struct spop_writer w;
+    static const uint32_t SIZES[] = {16380, SPOP_FRAME_SIZE_MAX};
+    for (int i = 0; i < 2; i++) {
+        size_t len = spop_client_put_hello(bytes, sizeof(bytes), SIZES[i], false);
+        assert_true(spop_client_connect(&client, f.path));
+        assert_true(spop_client_send(&client, bytes, len));
+        assert_true(spop_client_receive(&client));
+        size_t bare = spop_client_put_notify(bytes, sizeof(bytes), 9, "k", 3000);
+        size_t pad = 3000 + SIZES[i] + SPOP_PREFIX_BYTES - bare;
+        len = spop_client_put_notify(bytes, sizeof(bytes), 9, "k", pad);
+        assert_int_equal(len, SPOP_PREFIX_BYTES + SIZES[i]);
+        assert_true(spop_client_send(&client, bytes, len));
+        expect_ack(&client, 9);
+        spop_writer_init(&w, bytes, sizeof(bytes));
+        spop_write_be32(&w, SIZES[i] + 1);
+        assert_true(spop_client_send(&client, bytes, w.len));
+        expect_disconnect(&client, SPOP_CODE_TOO_BIG);
+        spop_client_close(&client);
+    }
+}
+
+static void thousand_pipelined(void **context)
+{
+    (void)context;
+    static uint8_t bytes[256 * 1000];
+    size_t len = 0;
+    assert_true(spop_client_open(&client, f.path));
+    for (uint64_t i = 0; i < 1000; i++) {
+        len += spop_client_put_notify(bytes + len, sizeof(bytes) - len, i, "k", 0);
+    }
+    assert_true(spop_client_send(&client, bytes, len));
+    for (uint64_t i = 0; i < 1000; i++) {
+        expect_ack(&client, i);
+    }
+    assert_int_equal(sum(COUNTER_NOTIFIES), 1000);
+    assert_int_equal(sum(COUNTER_ACKS), 1000);
+    spop_client_close(&client);
+}
+
+static void *send_many(void *arg)
+{
+    struct spop_client *c = arg;
+    uint8_t frame[256];
+    for (uint64_t i = 0; i < 20000; i++) {
+        size_t len = spop_client_put_notify(frame, sizeof(frame), i, "k", 0);
+        if (!spop_client_send(c, frame, len)) {
+            break;
+        }
+    }
+    return NULL;
+}
+
+/* A peer that sends without reading is not read from, and disturbs nobody; once it reads
+ * it gets every answer. */
+static void slow_reader_is_held_back_and_loses_nothing(void **context)
+{
+    (void)context;
+    pthread_t sender;
+    assert_true(spop_client_open(&client, f.path));
+    assert_int_equal(pthread_create(&sender, NULL, send_many, &client), 0);
+    uint64_t before = 0;
+    do { /* until the agent has stopped reading */
+        before = sum(COUNTER_NOTIFIES);
+        usleep(100000);
+    } while (before == 0 || sum(COUNTER_NOTIFIES) != before);
+    assert_true(before < 20000);
+    for (int i = 0; i < 4; i++) { /* on both workers */
+        assert_true(spop_client_open(&others[i], f.path));
+        send_notify(&others[i], 77);
+        expect_ack(&others[i], 77);
+        spop_client_close(&others[i]);
+    }
+    for (uint64_t i = 0; i < 20000; i++) {
+        expect_ack(&client, i);
+    }
+    assert_int_equal(pthread_join(sender, NULL), 0);
+    spop_client_close(&client);
+}
+
+static void health_check_is_hello_and_the_end(void **context)
+{
+    (void)context;
+    uint8_t hello[512];
+    size_t len = spop_client_put_hello(hello, sizeof(hello), 16380, true);
+    assert_true(spop_client_connect(&client, f.path));
+    assert_true(spop_client_send(&client, hello, len));
+    assert_true(spop_client_receive(&client));
+    assert_int_equal(spop_client_frame_type(&client), SPOP_FRAME_AGENT_HELLO);
+    assert_true(spop_client_at_eof(&client));
+    assert_int_equal(sum(COUNTER_HEALTH_CHECKS), 1);
+    spop_client_close(&client);
+}
+
+static void disconnect_is_answered_with_its_code(void **context)
+{
+    (void)context;
+    uint8_t frame[128];
+    size_t len = spop_client_put_disconnect(frame, sizeof(frame), 2);
+    assert_true(spop_client_open(&client, f.path));
+    send_notify(&client, 1);
+    assert_true(spop_client_send(&client, frame, len));
+    expect_ack(&client, 1);
+    expect_disconnect(&client, SPOP_CODE_TIMEOUT);
+    spop_client_close(&client);
+}
+
+static void what_is_no_spop_gets_its_answer(void **context)
+{
+    (void)context;
+    static const struct {
+        const char *bytes;
+        size_t len;
+        uint8_t code;
+    } CASES[] = {
+        {"GET / HTTP/1.1\r\n\r\n", 18, SPOP_CODE_TOO_BIG},
+        {"\x16\x03\x01\x02\x00\x01", 6, SPOP_CODE_TOO_BIG},
+        {"\x00\x00\x00\x00", 4, SPOP_CODE_INVALID},
+        {"\x00\x00\x00\x06\x03\x00\x00\x00\x01\x00", 10, SPOP_CODE_INVALID},
+        {"\x00\x00\x00\x07\x03\x00\x00\x00\x01\x01\x01", 11, SPOP_CODE_INVALID},
+        {"\xff\xff\xff\xff", 4, SPOP_CODE_TOO_BIG},
+    };
+    for (size_t i = 0; i < sizeof(CASES) / sizeof(CASES[0]); i++) {
+        assert_true(spop_client_connect(&client, f.path));
+        assert_true(
+            spop_client_send(&client, (const uint8_t *)CASES[i].bytes, CASES[i].len));
+        expect_disconnect(&client, CASES[i].code);
+        spop_client_close(&client);
+    }
+    assert_int_equal(sum(COUNTER_PROTOCOL_ERRORS), 6);
+    assert_int_equal(sum(COUNTER_ACKS), 0);
+}
+
+static void malformed_notify_ends_its_connection_only(void **context)
+{
+    (void)context;
+    uint8_t frame[256];
+    size_t len = spop_client_put_notify(frame, sizeof(frame), 1, "k", 0);
+    frame[SPOP_PREFIX_BYTES + 7 + 16] = 9; /* more arguments than there are */
+    assert_true(spop_client_open(&client, f.path));
+    assert_true(spop_client_open(&others[0], f.path));
+    assert_true(spop_client_send(&client, frame, len));
+    expect_disconnect(&client, SPOP_CODE_INVALID);
+    send_notify(&others[0], 3);
+    expect_ack(&others[0], 3);
+    spop_client_close(&client);
+    spop_client_close(&others[0]);
+}
+
+/* The DISCONNECT is readable although the peer goes on sending. */
+static void disconnect_is_not_lost_to_a_reset(void **context)
+{
+    (void)context;
+    static uint8_t junk[16384];
+    assert_true(spop_client_connect(&client, f.path));
+    junk[0] = 0xff;
+    assert_true(spop_client_send(&client, junk, sizeof(junk)));
+    (void)spop_client_send(&client, junk, sizeof(junk));
+    expect_disconnect(&client, SPOP_CODE_TOO_BIG);
+    spop_client_close(&client);
+}
+
+static void half_closed_peer_gets_its_answers(void **context)
+{
+    (void)context;
+    assert_true(spop_client_open(&client, f.path));
+    for (uint64_t i = 0; i < 20; i++) {
+        send_notify(&client, i);
+    }
+    assert_int_equal(shutdown(client.fd, SHUT_WR), 0);
+    for (uint64_t i = 0; i < 20; i++) {
+        expect_ack(&client, i);
+    }
+    assert_true(spop_client_at_eof(&client));
+    spop_client_close(&client);
+}
+
+static void wait_for_open(unsigned n)
+{
+    for (int i = 0; i < 1000 && server_n_open(f.server) != n; i++) {
+        usleep(10000);
+    }
+    assert_int_equal(server_n_open(f.server), n);
+}
+
+static void vanished_peers_leave_nothing_behind(void **context)
+{
+    (void)context;
+    uint8_t frame[256];
+    size_t len = spop_client_put_notify(frame, sizeof(frame), 1, "k", 0);
+    for (int i = 0; i < 200; i++) {
+        bool is_open = i % 2 == 0 ? spop_client_open(&client, f.path)
+                                  : spop_client_connect(&client, f.path);
+        assert_true(is_open);
+        (void)spop_client_send(&client, frame, (size_t)i % len);
+        spop_client_close(&client);
+    }
+    wait_for_open(0);
+    assert_int_equal(sum(COUNTER_CONNECTIONS_OPENED), sum(COUNTER_CONNECTIONS_CLOSED));
+}
+
+/* At the limit further connections wait in the backlog: none is accepted and closed. */
+static void connections_beyond_the_limit_wait(void **context)
+{
+    (void)context;
+    for (int i = 0; i < CONNECTIONS_MAX; i++) {
+        assert_true(spop_client_open(&others[i], f.path));
+    }
+    uint8_t hello[512];
+    size_t len = spop_client_put_hello(hello, sizeof(hello), 16380, false);
+    assert_true(spop_client_connect(&client, f.path));
+    assert_true(spop_client_send(&client, hello, len));
+    uint8_t byte = 0;
+    usleep(200000);
+    assert_int_equal(recv(client.fd, &byte, 1, MSG_DONTWAIT), -1);
+    assert_int_equal(server_n_open(f.server), CONNECTIONS_MAX);
+    spop_client_close(&others[0]);
+    assert_true(spop_client_receive(&client));
+    assert_int_equal(spop_client_frame_type(&client), SPOP_FRAME_AGENT_HELLO);
+    for (int i = 1; i < CONNECTIONS_MAX; i++) {
+        spop_client_close(&others[i]);
+    }
+    spop_client_close(&client);
+}
+
+/* Out of descriptors: nobody is turned away, and it goes on when there are some. */
+static void out_of_descriptors_and_back(void **context)
+{
+    (void)context;
+    struct rlimit old;
+    assert_true(spop_client_connect(&client, f.path));
+    wait_for_open(1);
+    assert_true(spop_client_connect(&others[0], f.path));
+    wait_for_open(2);
+    int lowest = dup(0);
+    (void)close(lowest);
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &old), 0);
+    struct rlimit low = {.rlim_cur = (rlim_t)lowest + 1, .rlim_max = old.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &low), 0);
+    bool is_connected = spop_client_connect(&others[1],
+                                            f.path); /* takes the last one */
+    usleep(300000);
+    unsigned n_open = server_n_open(f.server);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &old), 0);
+    assert_true(is_connected);
+    assert_int_equal(n_open, 2);
+    wait_for_open(3);
+    spop_client_close(&client);
+    spop_client_close(&others[0]);
+    spop_client_close(&others[1]);
+}
+
+static void connections_go_to_all_workers(void **context)
+{
+    (void)context;
+    for (int i = 0; i < 4; i++) {
+        assert_true(spop_client_open(&others[i], f.path));
+    }
+    for (int i = 0; i < WORKERS; i++) {
+        assert_int_equal(counter_get(f.counters[i], COUNTER_CONNECTIONS_OPENED), 2);
+    }
+    for (int i = 0; i < 4; i++) {
+        spop_client_close(&others[i]);
+    }
+}
+
+static void drain_answers_then_disconnects(void **context)
+{
+    (void)context;
+    assert_true(spop_client_open(&client, f.path));
+    assert_true(spop_client_open(&others[0], f.path)); /* idle */
+    for (uint64_t i = 0; i < 20; i++) {
+        send_notify(&client, i);
+    }
+    stop_server();
+    assert_false(spop_client_connect(&others[1], f.path));
+    for (uint64_t i = 0; i < 20; i++) {
+        expect_ack(&client, i);
+    }
+    expect_disconnect(&client, SPOP_CODE_NORMAL);
+    expect_disconnect(&others[0], SPOP_CODE_NORMAL);
+    spop_client_close(&client);
+    spop_client_close(&others[0]);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+    const struct CMUnitTest tests[] = {
+        TEST(answers_each_notify_once_in_its_place),
+        TEST(hello_and_notify_in_one_segment),
+        TEST(byte_by_byte),
+        TEST(largest_frames),
+        TEST(thousand_pipelined),
+        TEST(slow_reader_is_held_back_and_loses_nothing),
+        TEST(health_check_is_hello_and_the_end),
+        TEST(disconnect_is_answered_with_its_code),
+        TEST(what_is_no_spop_gets_its_answer),
+        TEST(malformed_notify_ends_its_connection_only),
+        TEST(disconnect_is_not_lost_to_a_reset),
+        TEST(half_closed_peer_gets_its_answers),
+        TEST(vanished_peers_leave_nothing_behind),
+        TEST(connections_beyond_the_limit_wait),
+        TEST(out_of_descriptors_and_back),
+        TEST(connections_go_to_all_workers),
+        TEST(drain_answers_then_disconnects),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
