@@ -133,7 +133,7 @@ static void client_read(struct client *client)
     }
     client->line_len += (size_t)n;
     client->line[client->line_len] = '\0';
-    char *end = strchr(client->line, '\n');
+    char *end = memchr(client->line, '\n', client->line_len);
     bool is_whole = end != NULL || (n == 0 && client->line_len > 0);
     if (end != NULL) {
         *end = '\0';

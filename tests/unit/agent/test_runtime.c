@@ -1,0 +1,216 @@
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <sys/un.h>
+
+#include <cmocka.h>
+
+#include "agent/control/runtime.h"
+
+static struct {
+    char dir[32];
+    char path[64];
+    struct ev_loop *loop;
+    struct ev_async quit;
+    pthread_t thread;
+    struct runtime *runtime;
+    char answer[65536];
+} f;
+
+static void say_hello(const void *context, FILE *out)
+{
+    (void)fprintf(out, "hello %s\n", (const char *)context);
+}
+
+static void say_much(const void *context, FILE *out)
+{
+    (void)context;
+    for (int i = 0; i < 1000000; i++) {
+        (void)fputs("much ", out);
+    }
+}
+
+static const struct runtime_command COMMANDS[] = {
+    {"say hello", "greets", say_hello},
+    {"say much", "five megabytes", say_much},
+    {NULL, NULL, NULL},
+};
+
+static void on_quit(struct ev_loop *loop, struct ev_async *async, int events)
+{
+    (void)async;
+    (void)events;
+    ev_break(loop, EVBREAK_ALL);
+}
+
+static void *run(void *arg)
+{
+    (void)arg;
+    ev_run(f.loop, 0);
+    return NULL;
+}
+
+static int set_up(void **context)
+{
+    (void)context;
+    struct address address;
+    char text[80];
+    char error[ADDRESS_ERROR_BYTES_MAX];
+    (void)snprintf(f.dir, sizeof(f.dir), "/tmp/test_runtime.XXXXXX");
+    if (mkdtemp(f.dir) == NULL) {
+        return 1;
+    }
+    (void)snprintf(f.path, sizeof(f.path), "%s/s", f.dir);
+    (void)snprintf(text, sizeof(text), "unix@%s", f.path);
+    f.loop = ev_loop_new(EVFLAG_NOENV);
+    ev_async_init(&f.quit, on_quit);
+    ev_async_start(f.loop, &f.quit);
+    if (!address_parse(&address, text, error)) {
+        return 1;
+    }
+    f.runtime = runtime_start(f.loop, &address, COMMANDS, "world");
+    return f.runtime == NULL || pthread_create(&f.thread, NULL, run, NULL) != 0;
+}
+
+static int tear_down(void **context)
+{
+    (void)context;
+    ev_async_send(f.loop, &f.quit);
+    (void)pthread_join(f.thread, NULL);
+    runtime_stop(f.runtime);
+    runtime_stop(NULL);
+    ev_loop_destroy(f.loop);
+    return rmdir(f.dir);
+}
+
+static int door(void)
+{
+    struct sockaddr_un un = {.sun_family = AF_UNIX};
+    struct timeval limit = {.tv_sec = 10};
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    (void)snprintf(un.sun_path, sizeof(un.sun_path), "%s", f.path);
+    assert_int_equal(connect(fd, (struct sockaddr *)&un, sizeof(un)), 0);
+    (void)setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
+    return fd;
+}
+
+/* Read to the end; keeps the first part in f.answer, returns the length of all. */
+static size_t read_all(int fd)
+{
+    size_t len = 0;
+    char part[4096];
+    ssize_t n = 0;
+    f.answer[0] = '\0';
+    while ((n = recv(fd, part, sizeof(part), 0)) > 0) {
+        if (len + (size_t)n < sizeof(f.answer)) {
+            memcpy(f.answer + len, part, (size_t)n);
+            f.answer[len + (size_t)n] = '\0';
+        }
+        len += (size_t)n;
+    }
+    (void)close(fd);
+    return len;
+}
+
+static const char *ask(const char *line, size_t len)
+{
+    int fd = door();
+    assert_int_equal(send(fd, line, len, MSG_NOSIGNAL), (ssize_t)len);
+    (void)read_all(fd);
+    return f.answer;
+}
+
+static const char *ask_text(const char *line)
+{
+    return ask(line, strlen(line));
+}
+
+static void commands_are_words(void **context)
+{
+    (void)context;
+    assert_string_equal(ask_text("say hello\n"), "hello world\n");
+    assert_string_equal(ask_text("  say \t hello \r\n"), "hello world\n");
+}
+
+static void line_without_newline_ends_with_the_input(void **context)
+{
+    (void)context;
+    int fd = door();
+    assert_int_equal(send(fd, "say hello", 9, MSG_NOSIGNAL), 9);
+    (void)shutdown(fd, SHUT_WR);
+    (void)read_all(fd);
+    assert_string_equal(f.answer, "hello world\n");
+}
+
+static void help_and_what_is_not_known(void **context)
+{
+    (void)context;
+    assert_non_null(strstr(ask_text("help\n"), "say hello"));
+    assert_null(strstr(f.answer, "Unknown command"));
+    assert_non_null(strstr(ask_text("say nothing\n"), "Unknown command"));
+    assert_non_null(strstr(f.answer, "say much"));
+    assert_non_null(strstr(ask_text("\n"), "Unknown command"));
+    assert_non_null(strstr(ask("a\0b\n", 4), "Unknown command"));
+}
+
+static void long_answers_come_whole(void **context)
+{
+    (void)context;
+    int fd = door();
+    assert_int_equal(send(fd, "say much\n", 9, MSG_NOSIGNAL), 9);
+    usleep(50000); /* a slow reader */
+    assert_int_equal(read_all(fd), 5000000);
+}
+
+static void too_long_a_line_ends(void **context)
+{
+    (void)context;
+    static char line[RUNTIME_LINE_BYTES_MAX];
+    memset(line, 'x', sizeof(line));
+    assert_string_equal(ask(line, sizeof(line)), "");
+    assert_string_equal(ask_text("say hello\n"), "hello world\n");
+}
+
+static void clients_beyond_the_limit_are_turned_away(void **context)
+{
+    (void)context;
+    int fds[RUNTIME_CLIENTS_MAX];
+    for (int i = 0; i < RUNTIME_CLIENTS_MAX; i++) {
+        fds[i] = door();
+    }
+    char byte = 0;
+    int fd = door();
+    assert_int_equal(recv(fd, &byte, 1, 0), 0);
+    (void)close(fd);
+    for (int i = 0; i < RUNTIME_CLIENTS_MAX; i++) {
+        (void)close(fds[i]);
+    }
+    const char *answer = "";
+    for (int i = 0; i < 1000 && answer[0] == '\0'; i++) { /* until they are noticed */
+        answer = ask_text("say hello\n");
+    }
+    assert_string_equal(answer, "hello world\n");
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+    const struct CMUnitTest tests[] = {
+        TEST(commands_are_words),
+        TEST(line_without_newline_ends_with_the_input),
+        TEST(help_and_what_is_not_known),
+        TEST(long_answers_come_whole),
+        TEST(too_long_a_line_ends),
+        TEST(clients_beyond_the_limit_are_turned_away),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
