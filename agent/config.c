@@ -115,28 +115,39 @@ static void read_rules(struct reader *reader, const struct yamltree_node *node)
     memcpy(reader->config->rules_path, text, node->text_len + 1);
 }
 
-static void read_memory(struct reader *reader, const struct yamltree_node *node)
+/* A size in bytes from text such as 64MiB; -1 when it is none, or out of bounds. */
+static int64_t parse_size(const char *text)
 {
     static const struct {
         const char *name;
         unsigned shift;
-    } UNITS[] = {{"KiB", 10}, {"MiB", 20}, {"GiB", 30}};
-    const char *text = scalar(reader, node, "a size such as 64MiB");
+    } units[] = {{"KiB", 10}, {"MiB", 20}, {"GiB", 30}};
     const char *unit = "";
+    int64_t number = whole_number(text, &unit);
+    for (size_t i = 0; i < ARRAY_LEN(units); i++) {
+        if (strcmp(unit, units[i].name) != 0) {
+            continue;
+        }
+        bool is_ok = number >= CONFIG_MEMORY_BYTES_MIN >> units[i].shift
+                     && number <= CONFIG_MEMORY_BYTES_MAX >> units[i].shift;
+        return is_ok && number > 0 ? number << units[i].shift : -1;
+    }
+    return -1;
+}
+
+static void read_memory(struct reader *reader, const struct yamltree_node *node)
+{
+    static const char want[] = "a size from 1MiB to 1024GiB, in KiB, MiB or GiB";
+    const char *text = scalar(reader, node, want);
     if (text == NULL) {
         return;
     }
-    int64_t number = whole_number(text, &unit);
-    for (size_t i = 0; i < ARRAY_LEN(UNITS); i++) {
-        if (strcmp(unit, UNITS[i].name) == 0 && number > 0 && number <= 1024 * 1024) {
-            int64_t bytes = number << UNITS[i].shift;
-            if (bytes >= 1024 * 1024 && bytes <= INT64_C(1) << 40) {
-                reader->config->memory_bytes = (size_t)bytes;
-                return;
-            }
-        }
+    int64_t bytes = parse_size(text);
+    if (bytes < 0) {
+        refuse(reader, node, want);
+        return;
     }
-    refuse(reader, node, "a size from 1MiB to 1024GiB, in KiB, MiB or GiB");
+    reader->config->memory_bytes = (size_t)bytes;
 }
 
 static void read_headers_item(struct reader *reader, const struct yamltree_node *node)
@@ -144,7 +155,7 @@ static void read_headers_item(struct reader *reader, const struct yamltree_node 
     static const struct {
         const char *name;
         variable_set variables;
-    } STYLES[] = {
+    } styles[] = {
         {"draft-8", VARIABLE_BIT(VARIABLE_RATELIMIT) | VARIABLE_BIT(VARIABLE_POLICY)},
         {"x-ratelimit", VARIABLE_BIT(VARIABLE_LIMIT) | VARIABLE_BIT(VARIABLE_REMAINING)
                             | VARIABLE_BIT(VARIABLE_RESET)},
@@ -154,9 +165,9 @@ static void read_headers_item(struct reader *reader, const struct yamltree_node 
     if (text == NULL) {
         return;
     }
-    for (size_t i = 0; i < ARRAY_LEN(STYLES); i++) {
-        if (strcmp(text, STYLES[i].name) == 0) {
-            reader->config->headers |= STYLES[i].variables;
+    for (size_t i = 0; i < ARRAY_LEN(styles); i++) {
+        if (strcmp(text, styles[i].name) == 0) {
+            reader->config->headers |= styles[i].variables;
             return;
         }
     }
@@ -184,8 +195,8 @@ static void read_problem(struct reader *reader, const struct yamltree_node *node
 
 static void read_retry_jitter(struct reader *reader, const struct yamltree_node *node)
 {
-    static const char WANT[] = "a share of the wait from 0 to 1, with up to 3 decimals";
-    const char *text = scalar(reader, node, WANT);
+    static const char want[] = "a share of the wait from 0 to 1, with up to 3 decimals";
+    const char *text = scalar(reader, node, want);
     const char *rest = "";
     if (text == NULL) {
         return;
@@ -201,7 +212,7 @@ static void read_retry_jitter(struct reader *reader, const struct yamltree_node 
         }
     }
     if (!is_ok || *rest != '\0' || permille > 1000) {
-        refuse(reader, node, WANT);
+        refuse(reader, node, want);
         return;
     }
     reader->config->retry_jitter_permille = (int32_t)permille;
@@ -209,7 +220,7 @@ static void read_retry_jitter(struct reader *reader, const struct yamltree_node 
 
 static void read_variables_item(struct reader *reader, const struct yamltree_node *node)
 {
-    static const char *const PLANNED[] = {"delay_ms", "fallback", "receipt"};
+    static const char *const planned[] = {"delay_ms", "fallback", "receipt"};
     const char *text = scalar(reader, node, "the name of a variable");
     if (text == NULL) {
         return;
@@ -219,8 +230,8 @@ static void read_variables_item(struct reader *reader, const struct yamltree_nod
         reader->config->variables |= VARIABLE_BIT(variable);
         return;
     }
-    for (size_t i = 0; i < ARRAY_LEN(PLANNED); i++) {
-        if (strcmp(text, PLANNED[i]) == 0) {
+    for (size_t i = 0; i < ARRAY_LEN(planned); i++) {
+        if (strcmp(text, planned[i]) == 0) {
             yamltree_diag(reader->tree, reader->diags, RULES_ERROR, node->mark,
                           "not-yet", "%s is planned but not built yet", text);
             return;
@@ -313,20 +324,20 @@ static void read_runtime(struct reader *reader, const struct yamltree_node *node
 
 static void read_log(struct reader *reader, const struct yamltree_node *node)
 {
-    static const char WANT[] = "{level: error, warning, info or debug}";
+    static const char want[] = "{level: error, warning, info or debug}";
     const struct yamltree_node *n = node->kind == YAMLTREE_MAPPING ? node->first : NULL;
     if (n == NULL || n->next != NULL || strcmp(n->key, "level") != 0
         || n->kind != YAMLTREE_SCALAR) {
-        refuse(reader, node, WANT);
+        refuse(reader, node, want);
         return;
     }
-    for (size_t i = 0; i < ARRAY_LEN(LOG_LEVEL_NAMES); i++) {
-        if (strcmp(n->text, LOG_LEVEL_NAMES[i]) == 0) {
+    for (size_t i = 0; i < ARRAY_LEN(log_level_names); i++) {
+        if (strcmp(n->text, log_level_names[i]) == 0) {
             reader->config->log_level = (enum log_level)i;
             return;
         }
     }
-    refuse(reader, n, WANT);
+    refuse(reader, n, want);
 }
 
 /* name, reader (NULL: planned, not built yet), default, help */
@@ -359,7 +370,7 @@ static const struct {
     read_field_fn *read;
     const char *default_text;
     const char *help;
-} FIELDS[] = {
+} fields[] = {
 #define X(name, read, default_text, help) {#name, read, default_text, help},
     FIELD_TABLE(X)
 #undef X
@@ -367,11 +378,11 @@ static const struct {
 
 static void unknown_field(struct reader *reader, const struct yamltree_node *node)
 {
-    const char *names[ARRAY_LEN(FIELDS)];
-    for (size_t i = 0; i < ARRAY_LEN(FIELDS); i++) {
-        names[i] = FIELDS[i].name;
+    const char *names[ARRAY_LEN(fields)];
+    for (size_t i = 0; i < ARRAY_LEN(fields); i++) {
+        names[i] = fields[i].name;
     }
-    const char *nearest = yamltree_nearest(node->key, names, ARRAY_LEN(FIELDS));
+    const char *nearest = yamltree_nearest(node->key, names, ARRAY_LEN(fields));
     yamltree_diag(reader->tree, reader->diags, RULES_ERROR, node->key_mark,
                   "unknown-field", "unknown field %s%s%s%s", node->key,
                   nearest != NULL ? "; did you mean " : "",
@@ -380,16 +391,16 @@ static void unknown_field(struct reader *reader, const struct yamltree_node *nod
 
 static void read_field(struct reader *reader, const struct yamltree_node *node)
 {
-    for (size_t i = 0; i < ARRAY_LEN(FIELDS); i++) {
-        if (strcmp(FIELDS[i].name, node->key) != 0) {
+    for (size_t i = 0; i < ARRAY_LEN(fields); i++) {
+        if (strcmp(fields[i].name, node->key) != 0) {
             continue;
         }
-        if (FIELDS[i].read == NULL) {
+        if (fields[i].read == NULL) {
             yamltree_diag(reader->tree, reader->diags, RULES_ERROR, node->key_mark,
                           "not-yet", "%s is planned but not built yet", node->key);
             return;
         }
-        FIELDS[i].read(reader, node);
+        fields[i].read(reader, node);
         return;
     }
     unknown_field(reader, node);
@@ -461,10 +472,10 @@ variable_set config_variables(const struct config *config)
 
 void config_print_help(FILE *out)
 {
-    for (size_t i = 0; i < ARRAY_LEN(FIELDS); i++) {
-        if (FIELDS[i].read != NULL) {
-            (void)fprintf(out, "  %-13s %s (default: %s)\n", FIELDS[i].name,
-                          FIELDS[i].help, FIELDS[i].default_text);
+    for (size_t i = 0; i < ARRAY_LEN(fields); i++) {
+        if (fields[i].read != NULL) {
+            (void)fprintf(out, "  %-13s %s (default: %s)\n", fields[i].name,
+                          fields[i].help, fields[i].default_text);
         }
     }
 }

@@ -28,6 +28,9 @@ enum {
     CONFIG_RUNTIMES_MAX = 4,
 };
 
+#define CONFIG_MEMORY_BYTES_MIN (INT64_C(1) << 20)
+#define CONFIG_MEMORY_BYTES_MAX (INT64_C(1) << 40)
+
 struct config {
     unsigned n_listen;
     struct address listen[SERVER_LISTENERS_MAX];

@@ -8,13 +8,15 @@
 
 #include "agent/base.h"
 
-const char *const LOG_LEVEL_NAMES[4] = {"error", "warning", "info", "debug"};
+const char *const log_level_names[4] = {"error", "warning", "info", "debug"};
 
 static enum log_level level_max = LOG_LEVEL_INFO;
+static bool is_journal;
 
-void log_set_level(enum log_level level)
+void log_start(enum log_level level)
 {
     level_max = level;
+    is_journal = getenv("JOURNAL_STREAM") != NULL; /* NOLINT(concurrency-mt-unsafe) */
 }
 
 bool log_is_on(enum log_level level)
@@ -25,7 +27,7 @@ bool log_is_on(enum log_level level)
 /* Copy `text` to `line`, escaping what is not printable; returns the length. */
 static size_t make_printable(char *line, size_t cap, const char *text)
 {
-    static const char HEX[] = "0123456789abcdef";
+    static const char hex[] = "0123456789abcdef";
     size_t len = 0;
     for (const char *p = text; *p != '\0' && cap - len > 4; p++) {
         unsigned char c = (unsigned char)*p;
@@ -35,23 +37,23 @@ static size_t make_printable(char *line, size_t cap, const char *text)
         }
         line[len++] = '\\';
         line[len++] = 'x';
-        line[len++] = HEX[c >> 4];
-        line[len++] = HEX[c & 15];
+        line[len++] = hex[c >> 4];
+        line[len++] = hex[c & 15];
     }
     return len;
 }
 
 static void write_line(enum log_level level, const char *format, va_list args)
 {
-    static const char *const JOURNAL_PREFIX[4] = {"<3>", "<4>", "<6>", "<7>"};
+    static const char *const journal_prefixes[4] = {"<3>", "<4>", "<6>", "<7>"};
     if (!log_is_on(level)) {
         return;
     }
     char text[LOG_LINE_BYTES_MAX];
     (void)vsnprintf(text, sizeof(text), format, args);
     char line[LOG_LINE_BYTES_MAX + 32];
-    const char *prefix = getenv("JOURNAL_STREAM") != NULL ? JOURNAL_PREFIX[level] : "";
-    int n = snprintf(line, sizeof(line), "%s%s: ", prefix, LOG_LEVEL_NAMES[level]);
+    const char *prefix = is_journal ? journal_prefixes[level] : "";
+    int n = snprintf(line, sizeof(line), "%s%s: ", prefix, log_level_names[level]);
     size_t len = n > 0 ? (size_t)n : 0;
     len += make_printable(line + len, sizeof(line) - len - 1, text);
     line[len++] = '\n';

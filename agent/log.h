@@ -4,7 +4,7 @@
  * Model:     `LEVEL text` with systemd's <N> prefix when the journal reads us. Bytes
  *            outside printable ASCII are written as \xNN, so no peer can forge a line.
  * Ownership: nothing is kept.
- * Threads:   any. log_set_level before threads start.
+ * Threads:   any. log_start before threads start.
  * Errors:    a line that cannot be written is lost; logging never blocks the agent's
  *            decisions: nothing on the local decision path logs.
  * Limits:    LOG_LINE_BYTES_MAX, cut beyond.
@@ -26,9 +26,10 @@ enum log_level {
 };
 
 /** Names of the levels, by value. */
-extern const char *const LOG_LEVEL_NAMES[4];
+extern const char *const log_level_names[4];
 
-void log_set_level(enum log_level level);
+/** Set the level, and find out whether the journal reads us. */
+void log_start(enum log_level level);
 bool log_is_on(enum log_level level);
 
 void log_error(const char *format, ...) __attribute__((format(printf, 1, 2)));

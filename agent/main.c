@@ -8,7 +8,7 @@ static const struct {
     const char *name;
     const char *help;
     command_fn *run;
-} COMMANDS[] = {
+} commands[] = {
     {"serve", "answer HAProxy", command_serve},
 };
 
@@ -17,8 +17,8 @@ static void print_usage(FILE *out)
     (void)fprintf(out,
                   "spoa-ratelimit " AGENT_VERSION ", a rate limiter for HAProxy\n\n"
                   "usage: spoa-ratelimit COMMAND [OPTION]...\n\n");
-    for (size_t i = 0; i < ARRAY_LEN(COMMANDS); i++) {
-        (void)fprintf(out, "  %-10s %s\n", COMMANDS[i].name, COMMANDS[i].help);
+    for (size_t i = 0; i < ARRAY_LEN(commands); i++) {
+        (void)fprintf(out, "  %-10s %s\n", commands[i].name, commands[i].help);
     }
     (void)fprintf(out, "\nEach command has --help.\n");
 }
@@ -26,9 +26,9 @@ static void print_usage(FILE *out)
 int main(int argc, char **argv)
 {
     const char *name = argc > 1 ? argv[1] : "";
-    for (size_t i = 0; i < ARRAY_LEN(COMMANDS); i++) {
-        if (strcmp(name, COMMANDS[i].name) == 0) {
-            return COMMANDS[i].run(argc - 1, argv + 1);
+    for (size_t i = 0; i < ARRAY_LEN(commands); i++) {
+        if (strcmp(name, commands[i].name) == 0) {
+            return commands[i].run(argc - 1, argv + 1);
         }
     }
     if (strcmp(name, "--help") == 0) {

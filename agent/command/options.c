@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char DEFAULT_ADDRESS[] = "127.0.0.1:9911";
+static const char default_address[] = "127.0.0.1:9911";
 
 static void print_usage(FILE *out)
 {
@@ -33,7 +33,7 @@ enum option_id {
     OPTION_HELP,
 };
 
-static const struct option OPTIONS[] = {
+static const struct option long_options[] = {
     {"config", required_argument, NULL, OPTION_CONFIG},
     {"rules", required_argument, NULL, OPTION_RULES},
     {"listen", required_argument, NULL, OPTION_LISTEN},
@@ -112,10 +112,16 @@ static bool set_option(struct config *config, int id, const char *value)
     }
 }
 
+static int next_option(int argc, char **argv)
+{
+    /* NOLINTNEXTLINE(concurrency-mt-unsafe): there are no threads yet */
+    return getopt_long(argc, argv, "c:", long_options, NULL);
+}
+
 static void find_file(int argc, char **argv, struct scan *scan)
 {
     int id = 0;
-    while ((id = getopt_long(argc, argv, "c:", OPTIONS, NULL)) != -1) {
+    while ((id = next_option(argc, argv)) != -1) {
         scan->file = id == OPTION_CONFIG ? optarg : scan->file;
         scan->has_listen = scan->has_listen || id == OPTION_LISTEN;
         scan->has_runtime = scan->has_runtime || id == OPTION_RUNTIME;
@@ -146,14 +152,14 @@ enum options_result options_read(struct config *config, int argc, char **argv)
     config->n_runtimes = scan.has_runtime ? 0 : config->n_runtimes;
     optind = 1;
     int id = 0;
-    while ((id = getopt_long(argc, argv, "c:", OPTIONS, NULL)) != -1) {
+    while ((id = next_option(argc, argv)) != -1) {
         if (!set_option(config, id, optarg)) {
             return OPTIONS_USAGE;
         }
     }
     if (config->n_listen == 0) {
         bool ok = add_address(config->listen, &config->n_listen, SERVER_LISTENERS_MAX,
-                              DEFAULT_ADDRESS);
+                              default_address);
         ENSURE(ok);
     }
     return OPTIONS_OK;

@@ -25,7 +25,7 @@
 #include "agent/observe/metrics.h"
 #include "agent/store/local.h"
 
-static const char FIRST_RULES[] =
+static const char first_rules[] =
     "no rules file: give one with --rules FILE or as `rules:` in agent.yaml.\n"
     "These lines would do:\n\n"
     "  version: 1\n"
@@ -80,7 +80,7 @@ static void show_info(const void *context, FILE *out)
     static const struct {
         const char *name;
         enum counter counter;
-    } LINES[] = {
+    } lines[] = {
         {"Notifies", COUNTER_NOTIFIES},
         {"Acks", COUNTER_ACKS},
         {"Requests_allowed", COUNTER_REQUESTS_ALLOWED},
@@ -99,9 +99,9 @@ static void show_info(const void *context, FILE *out)
                   daemon->config.rules_path, daemon->set->domain,
                   rules_set_n_rules(daemon->set->rules), daemon->set->n_limits,
                   server_n_open(daemon->server), local_capacity(daemon->store));
-    for (size_t i = 0; i < ARRAY_LEN(LINES); i++) {
-        (void)fprintf(out, "%s: %" PRIu64 "\n", LINES[i].name,
-                      metrics_sum(&source, LINES[i].counter));
+    for (size_t i = 0; i < ARRAY_LEN(lines); i++) {
+        (void)fprintf(out, "%s: %" PRIu64 "\n", lines[i].name,
+                      metrics_sum(&source, lines[i].counter));
     }
 }
 
@@ -118,7 +118,7 @@ static void show_metrics(const void *context, FILE *out)
                       uptime_s(daemon));
 }
 
-static const struct runtime_command COMMANDS[] = {
+static const struct runtime_command commands[] = {
     {"show info", "what runs, and what it did so far", show_info},
     {"show metrics", "all counters in Prometheus' text format", show_metrics},
     {NULL, NULL, NULL},
@@ -230,7 +230,7 @@ static bool start_runtimes(struct daemon *daemon)
 {
     for (unsigned i = 0; i < daemon->config.n_runtimes; i++) {
         daemon->runtimes[i] = runtime_start(daemon->loop, &daemon->config.runtimes[i],
-                                            COMMANDS, daemon);
+                                            commands, daemon);
         if (daemon->runtimes[i] == NULL) {
             return false;
         }
@@ -318,9 +318,9 @@ int command_serve(int argc, char **argv)
                                          : EXIT_CODE_FAILED;
         goto out;
     }
-    log_set_level(daemon->config.log_level);
+    log_start(daemon->config.log_level);
     if (daemon->config.rules_path[0] == '\0') {
-        (void)fputs(FIRST_RULES, stderr);
+        (void)fputs(first_rules, stderr);
         goto out;
     }
     if (sodium_init() < 0) {

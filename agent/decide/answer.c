@@ -7,7 +7,7 @@
 #include "agent/decide/decide.h"
 #include "agent/decide/text.h"
 
-static const char PROBLEM_HEAD[] =
+static const char problem_head[] =
     "{\"type\":\"https://iana.org/assignments/http-problem-types#quota-exceeded\","
     "\"title\":\"Quota Exceeded\",\"status\":429,\"detail\":\"Too many requests";
 
@@ -113,7 +113,7 @@ static void add_field(struct text *text, const struct decide_request *request,
 static void add_problem(struct text *text, const struct decide_request *request)
 {
     int64_t wait_s = retry_after_s(request);
-    text_add(text, PROBLEM_HEAD);
+    text_add(text, problem_head);
     if (wait_s > 0) {
         text_add(text, "; try again in ");
         text_add_int64(text, wait_s);

@@ -6,8 +6,8 @@
 
 #include "agent/decide/text.h"
 
-static const char CHECK_MESSAGE[] = "ratelimit-check";
-static const char DOMAIN_ARGUMENT[] = "domain";
+static const char check_message[] = "ratelimit-check";
+static const char domain_argument[] = "domain";
 
 static bool is_text(struct spop_bytes bytes, const char *text, size_t text_len)
 {
@@ -40,12 +40,12 @@ static struct rules_value bytes_value(enum rules_value_type type,
 /* The descriptor that an argument's value makes; `buf` holds the text of a number. */
 static struct rules_value descriptor_value(char *buf, const struct spop_value *value)
 {
-    static const char *const BOOLEANS[] = {"false", "true"};
+    static const char *const booleans[] = {"false", "true"};
     switch (value->type) {
     case SPOP_VALUE_NULL:
         break;
     case SPOP_VALUE_BOOL: {
-        const char *text = BOOLEANS[value->boolean];
+        const char *text = booleans[value->boolean];
         struct rules_bytes bytes = {.ptr = (const uint8_t *)text, .len = strlen(text)};
         return (struct rules_value){.type = RULES_TEXT, .bytes = bytes};
     }
@@ -78,7 +78,7 @@ static bool bind_arguments(struct decide_request *request, struct spop_notify *i
             request->descriptors.values[slot] = descriptor_value(request->numbers[slot],
                                                                  &arg.value);
         }
-        if (is_text(arg.name, DOMAIN_ARGUMENT, sizeof(DOMAIN_ARGUMENT) - 1)) {
+        if (is_text(arg.name, domain_argument, sizeof(domain_argument) - 1)) {
             bool has_text = arg.value.type == SPOP_VALUE_STRING
                             || arg.value.type == SPOP_VALUE_BINARY;
             is_ours = !has_text || arg.value.bytes.len == 0
@@ -99,7 +99,7 @@ static bool bind_messages(struct decide_request *request, struct spop_bytes payl
     struct spop_message message;
     enum spop_status status = spop_notify_next_message(&it, &message);
     for (; status == SPOP_OK; status = spop_notify_next_message(&it, &message)) {
-        if (is_text(message.name, CHECK_MESSAGE, sizeof(CHECK_MESSAGE) - 1)) {
+        if (is_text(message.name, check_message, sizeof(check_message) - 1)) {
             has_check = true;
             is_ours = bind_arguments(request, &it) && is_ours;
         } else {
@@ -198,16 +198,16 @@ static void on_taken(struct store_take *take)
 }
 
 bool decide_notify(struct decide *decide, struct decide_request *request,
-                   uint64_t stream_id, uint64_t frame_id, struct spop_bytes payload,
-                   struct instant now, decide_done_fn *done, void *context)
+                   const struct spop_event *notify, struct instant now,
+                   decide_done_fn *done, void *context)
 {
     request->decide = decide;
     request->done = done;
     request->context = context;
-    request->stream_id = stream_id;
-    request->frame_id = frame_id;
+    request->stream_id = notify->stream_id;
+    request->frame_id = notify->frame_id;
     memset(&request->descriptors, 0, sizeof(request->descriptors));
-    if (!bind_messages(request, payload)) {
+    if (!bind_messages(request, notify->payload)) {
         return false;
     }
     if (request->is_neutral) {

@@ -18,7 +18,7 @@
 #include <stdint.h>
 
 #include "rules/rules.h"
-#include "spop/spop.h"
+#include "spop/session.h"
 
 #include "agent/decide/set.h"
 #include "agent/decide/variables.h"
@@ -74,13 +74,12 @@ struct decide_request {
 /**
  * Begin to decide a NOTIFY.
  *
- * @param payload  its LIST-OF-MESSAGES
+ * @param notify   a SPOP_EVENT_NOTIFY; only read by this call
  * @param context  kept in the request for `done`
  * @return true when done was or will be called; false when the payload is malformed
  */
 MUST_USE bool decide_notify(struct decide *decide, struct decide_request *request,
-                            uint64_t stream_id, uint64_t frame_id,
-                            struct spop_bytes payload, struct instant now,
+                            const struct spop_event *notify, struct instant now,
                             decide_done_fn *done, void *context);
 
 struct spop_writer;

@@ -5,7 +5,7 @@
 static const struct {
     const char *text;
     variable_set bit_if_default;
-} VARIABLES[VARIABLES_N] = {
+} variable_rows[VARIABLES_N] = {
 #define X(name, text, is_default) \
     [VARIABLE_##name] = {text, (is_default) ? VARIABLE_BIT(VARIABLE_##name) : 0},
     VARIABLE_TABLE(X)
@@ -16,7 +16,7 @@ variable_set variables_default(void)
 {
     variable_set set = 0;
     for (int i = 0; i < VARIABLES_N; i++) {
-        set |= VARIABLES[i].bit_if_default;
+        set |= variable_rows[i].bit_if_default;
     }
     return set;
 }
@@ -24,7 +24,7 @@ variable_set variables_default(void)
 int variable_find(const char *name)
 {
     for (int i = 0; i < VARIABLES_N; i++) {
-        if (strcmp(VARIABLES[i].text, name) == 0) {
+        if (strcmp(variable_rows[i].text, name) == 0) {
             return i;
         }
     }
@@ -33,5 +33,5 @@ int variable_find(const char *name)
 
 const char *variable_text(enum variable variable)
 {
-    return VARIABLES[variable].text;
+    return variable_rows[variable].text;
 }

@@ -2,13 +2,13 @@
 
 #include <stddef.h>
 
-static const char *const ACTION_TEXTS[] = {
+static const char *const action_texts[] = {
 #define X(name, text) text,
     ACTION_TABLE(X)
 #undef X
 };
 
-static const char *const REASON_TEXTS[] = {
+static const char *const reason_texts[] = {
 #define X(name, text) text,
     REASON_TABLE(X)
 #undef X
@@ -16,12 +16,12 @@ static const char *const REASON_TEXTS[] = {
 
 const char *action_text(enum action action)
 {
-    return ACTION_TEXTS[action];
+    return action_texts[action];
 }
 
 const char *reason_text(enum reason reason)
 {
-    return REASON_TEXTS[reason];
+    return reason_texts[reason];
 }
 
 /* Whether `a` has a smaller share of its size left than `b`. */

@@ -11,8 +11,8 @@
 #include <netinet/in.h>
 #include <sys/stat.h>
 
-static const char UNIX_PREFIX[] = "unix@";
-static const char FD_PREFIX[] = "fd@";
+static const char unix_prefix[] = "unix@";
+static const char fd_prefix[] = "fd@";
 
 static bool fail(char *error, const char *text, const char *what)
 {
@@ -67,12 +67,12 @@ static bool parse_fd(struct address *address, const char *number, char *error)
 
 static bool parse_ip(struct address *address, char *error)
 {
-    static const char WANT[] = "want IP:PORT, [v6]:PORT, unix@/path or fd@N";
+    static const char want[] = "want IP:PORT, [v6]:PORT, unix@/path or fd@N";
     char host[ADDRESS_TEXT_BYTES_MAX];
     (void)snprintf(host, sizeof(host), "%s", address->text);
     char *colon = strrchr(host, ':');
     if (colon == NULL) {
-        return fail(error, address->text, WANT);
+        return fail(error, address->text, want);
     }
     *colon = '\0';
     long port = parse_number(colon + 1, 65535);
@@ -86,14 +86,14 @@ static bool parse_ip(struct address *address, char *error)
         in6->sin6_port = htons((uint16_t)port);
         address->sockaddr_len = sizeof(*in6);
         return inet_pton(AF_INET6, host + 1, &in6->sin6_addr) == 1
-               || fail(error, address->text, WANT);
+               || fail(error, address->text, want);
     }
     struct sockaddr_in *in = (struct sockaddr_in *)&address->sockaddr;
     in->sin_family = AF_INET;
     in->sin_port = htons((uint16_t)port);
     address->sockaddr_len = sizeof(*in);
     return inet_pton(AF_INET, host, &in->sin_addr) == 1
-           || fail(error, address->text, WANT);
+           || fail(error, address->text, want);
 }
 
 bool address_parse(struct address *address, const char *text, char *error)
@@ -105,11 +105,11 @@ bool address_parse(struct address *address, const char *text, char *error)
         return fail(error, text, "the address is too long");
     }
     (void)snprintf(address->text, sizeof(address->text), "%s", text);
-    if (strncmp(text, UNIX_PREFIX, sizeof(UNIX_PREFIX) - 1) == 0) {
-        return parse_unix(address, text + sizeof(UNIX_PREFIX) - 1, error);
+    if (strncmp(text, unix_prefix, sizeof(unix_prefix) - 1) == 0) {
+        return parse_unix(address, text + sizeof(unix_prefix) - 1, error);
     }
-    if (strncmp(text, FD_PREFIX, sizeof(FD_PREFIX) - 1) == 0) {
-        return parse_fd(address, text + sizeof(FD_PREFIX) - 1, error);
+    if (strncmp(text, fd_prefix, sizeof(fd_prefix) - 1) == 0) {
+        return parse_fd(address, text + sizeof(fd_prefix) - 1, error);
     }
     return parse_ip(address, error);
 }

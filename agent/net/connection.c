@@ -14,11 +14,11 @@
 #include "agent/log.h"
 #include "agent/net/worker.h"
 
+/* Frames are read while there is room for an ACK and, after it, a frame of our own. */
 enum {
-    OUT_ROOM_MIN = DECIDE_ACK_BYTES_MAX
+    OUT_ROOM_MIN = DECIDE_ACK_BYTES_MAX + SPOP_SESSION_ROOM_MIN
 };
 
-_Static_assert((int)OUT_ROOM_MIN >= (int)SPOP_SESSION_ROOM_MIN, "room for any frame");
 _Static_assert((int)CONNECTION_OUT_BYTES >= 2 * (int)OUT_ROOM_MIN, "room for two ACKs");
 
 enum phase {
@@ -84,19 +84,26 @@ static bool has_out_room(const struct connection *c)
     return c->out.cap - c->out.len >= OUT_ROOM_MIN;
 }
 
-/* Write what is pending; false when the connection broke. */
+/* Offer what is pending to the peer, once. Answers what send does. */
+static ssize_t send_pending(struct connection *c)
+{
+    ssize_t n = 0;
+    do {
+        n = send(c->io.fd, c->out_buf + c->out_off, out_pending(c),
+                 MSG_NOSIGNAL | MSG_DONTWAIT);
+    } while (n < 0 && errno == EINTR);
+    return n;
+}
+
+/* Write what is pending, as far as the peer takes it; false when the connection broke. */
 static bool flush(struct connection *c, struct instant now)
 {
     while (out_pending(c) > 0) {
-        ssize_t n = send(c->io.fd, c->out_buf + c->out_off, out_pending(c),
-                         MSG_NOSIGNAL | MSG_DONTWAIT);
+        ssize_t n = send_pending(c);
+        if (n < 0 && errno == EAGAIN) {
+            break;
+        }
         if (n < 0) {
-            if (errno == EAGAIN) {
-                break;
-            }
-            if (errno == EINTR) {
-                continue;
-            }
             return false;
         }
         c->out_off += (size_t)n;
@@ -172,8 +179,8 @@ static void on_event(struct connection *c, const struct spop_event *event,
         return;
     case SPOP_EVENT_NOTIFY:
         counter_add(worker->decide.counters, COUNTER_NOTIFIES, 1);
-        if (!decide_notify(&worker->decide, &worker->request, event->stream_id,
-                           event->frame_id, event->payload, now, write_ack, c)) {
+        if (!decide_notify(&worker->decide, &worker->request, event, now, write_ack,
+                           c)) {
             end_invalid(c, SPOP_CODE_INVALID);
         }
         return;

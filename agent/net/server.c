@@ -27,6 +27,7 @@ struct server {
     unsigned next_worker; /* whose turn it is */
     bool is_paused;       /* at the limit, or out of descriptors */
     bool is_stopped;
+    struct instant warned_at; /* of a pause */
     struct ev_timer pause;
     struct worker_gone gone;
     struct listener listeners[SERVER_LISTENERS_MAX];
@@ -42,7 +43,11 @@ static void pause_accepting(struct server *server, const char *why)
     for (unsigned i = 0; i < server->n_listeners; i++) {
         ev_io_stop(server->loop, &server->listeners[i].io);
     }
-    log_warning("not accepting for now: %s", why);
+    struct instant now = clock_now();
+    if (instant_diff_us(now, server->warned_at) >= SERVER_WARNING_US) {
+        server->warned_at = now;
+        log_warning("not accepting for now: %s (said at most once a minute)", why);
+    }
 }
 
 static void resume_accepting(struct server *server)

@@ -27,6 +27,8 @@ enum {
     SERVER_PAUSE_MS = 100,   /* without descriptors, before the next try */
 };
 
+#define SERVER_WARNING_US (60 * US_PER_S) /* between two warnings of a pause */
+
 struct server;
 
 struct server_options {

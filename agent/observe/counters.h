@@ -52,9 +52,7 @@ enum counter {
 };
 
 enum {
-#define X(name, metric, help) +1
-    COUNTERS_N = 0 COUNTER_TABLE(X),
-#undef X
+    COUNTERS_N = COUNTER_LOCAL_EVICTED + 1
 };
 
 /** What became of one limit in one decision. */

@@ -7,14 +7,14 @@
 static const struct {
     const char *metric;
     const char *help;
-} COUNTERS[COUNTERS_N] = {
+} counter_texts[COUNTERS_N] = {
 #define X(name, metric, help) [COUNTER_##name] = {metric, help},
     COUNTER_TABLE(X)
 #undef X
 };
 
-static const char *const OUTCOMES[OUTCOMES_N] = {
-#define X(name, label) [OUTCOME_##name] = label,
+static const char *const outcome_labels[OUTCOMES_N] = {
+#define X(name, label) [OUTCOME_##name] = (label),
     OUTCOME_TABLE(X)
 #undef X
 };
@@ -44,16 +44,16 @@ static void print_limit(const struct metrics_source *source, FILE *out, uint32_t
         (void)fprintf(out,
                       METRICS_PREFIX
                       "decisions_total{limit=\"%s\",outcome=\"%s\"} %" PRIu64 "\n",
-                      source->limit_name(source->limit_context, idx), OUTCOMES[outcome],
-                      sum);
+                      source->limit_name(source->limit_context, idx),
+                      outcome_labels[outcome], sum);
     }
 }
 
 void metrics_print(const struct metrics_source *source, FILE *out)
 {
     for (unsigned i = 0; i < COUNTERS_N; i++) {
-        print_head(out, COUNTERS[i].metric, "counter", COUNTERS[i].help);
-        (void)fprintf(out, METRICS_PREFIX "%s %" PRIu64 "\n", COUNTERS[i].metric,
+        print_head(out, counter_texts[i].metric, "counter", counter_texts[i].help);
+        (void)fprintf(out, METRICS_PREFIX "%s %" PRIu64 "\n", counter_texts[i].metric,
                       metrics_sum(source, (enum counter)i));
     }
     print_head(out, "decisions_total", "counter", "Decisions by limit and outcome");

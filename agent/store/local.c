@@ -306,7 +306,7 @@ static void local_free(struct store *store)
     free(local);
 }
 
-static const struct store_ops LOCAL_OPS = {
+static const struct store_ops local_ops = {
     .name = "local",
     .take = local_take,
     .free = local_free,
@@ -329,7 +329,7 @@ struct store *local_new(size_t memory_bytes, const uint8_t *secret)
         free(local);
         return NULL;
     }
-    local->store.ops = &LOCAL_OPS;
+    local->store.ops = &local_ops;
     local->sets = sets;
     local->n_sets = n_sets;
     memcpy(local->secret, secret, sizeof(local->secret));

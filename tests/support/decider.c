@@ -83,9 +83,12 @@ void decider_ipv4(struct decider *d, const char *name, const uint8_t *address)
 
 bool decider_run(struct decider *d, int64_t now_us)
 {
-    struct spop_bytes payload = {.ptr = d->payload_buf, .len = d->payload.len};
+    struct spop_event notify = {.type = SPOP_EVENT_NOTIFY,
+                                .stream_id = 7,
+                                .frame_id = 1};
+    notify.payload = (struct spop_bytes){.ptr = d->payload_buf, .len = d->payload.len};
     struct instant now = {.us = now_us};
-    return decide_notify(&d->decide, &d->request, 7, 1, payload, now, on_done, d);
+    return decide_notify(&d->decide, &d->request, &notify, now, on_done, d);
 }
 
 bool decider_decide(struct decider *d, int64_t now_us)

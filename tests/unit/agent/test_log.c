@@ -35,7 +35,7 @@ static void stop_listening(void)
 static void levels(void **context)
 {
     (void)context;
-    log_set_level(LOG_LEVEL_WARNING);
+    log_start(LOG_LEVEL_WARNING);
     assert_false(log_is_on(LOG_LEVEL_INFO));
     listen_in();
     log_info("not this");
@@ -43,7 +43,7 @@ static void levels(void **context)
     log_error("x");
     stop_listening();
     assert_string_equal(said, "warning: 2 apples\nerror: x\n");
-    log_set_level(LOG_LEVEL_INFO);
+    log_start(LOG_LEVEL_INFO);
 }
 
 /* No value forges a line or reaches a terminal. */
@@ -74,10 +74,12 @@ static void journal_gets_its_prefix(void **context)
 {
     (void)context;
     (void)setenv("JOURNAL_STREAM", "8:1", 1);
+    log_start(LOG_LEVEL_INFO);
     listen_in();
     log_warning("w");
     stop_listening();
     (void)unsetenv("JOURNAL_STREAM");
+    log_start(LOG_LEVEL_INFO);
     assert_string_equal(said, "<4>warning: w\n");
 }
 
