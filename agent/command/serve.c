@@ -1,29 +1,10 @@
-#include <errno.h>
-#include <inttypes.h>
-#include <signal.h>
-#include <sodium.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
-#include <sys/resource.h>
-
-#include <ev.h>
-
-#include "rules/rules.h"
-
-#include "agent/clock.h"
 #include "agent/command/command.h"
 #include "agent/command/options.h"
 #include "agent/config.h"
-#include "agent/control/runtime.h"
-#include "agent/decide/decide.h"
-#include "agent/file.h"
+#include "agent/control/daemon.h"
 #include "agent/log.h"
-#include "agent/net/server.h"
-#include "agent/observe/metrics.h"
-#include "agent/store/local.h"
 
 static const char first_rules[] =
     "no rules file: give one with --rules FILE or as `rules:` in agent.yaml.\n"
@@ -35,307 +16,24 @@ static const char first_rules[] =
     "      key: [ip]\n"
     "      limit: { requests: 60, per: 60s }\n";
 
-/* Everything that lives as long as the daemon. */
-struct daemon {
-    struct config config;
-    struct decide_options options;
-    struct decide_set *set;
-    struct store *store;
-    unsigned n_counters;
-    struct counters *counters[SERVER_WORKERS_MAX];
-    struct ev_loop *loop;
-    struct server *server;
-    unsigned n_runtimes;
-    struct runtime *runtimes[CONFIG_RUNTIMES_MAX];
-    struct ev_signal terminate;
-    struct ev_signal interrupt;
-    struct instant started_at;
-};
-
-static const char *limit_name(const void *context, uint32_t idx)
-{
-    const struct decide_set *set = context;
-    return set->limits[idx].name;
-}
-
-static struct metrics_source metrics_source_of(const struct daemon *daemon)
-{
-    return (struct metrics_source){
-        .counters = daemon->counters,
-        .n_workers = daemon->n_counters,
-        .limit_name = limit_name,
-        .limit_context = daemon->set,
-    };
-}
-
-static int64_t uptime_s(const struct daemon *daemon)
-{
-    return instant_diff_us(clock_now(), daemon->started_at) / US_PER_S;
-}
-
-static void show_info(const void *context, FILE *out)
-{
-    const struct daemon *daemon = context;
-    struct metrics_source source = metrics_source_of(daemon);
-    static const struct {
-        const char *name;
-        enum counter counter;
-    } lines[] = {
-        {"Notifies", COUNTER_NOTIFIES},
-        {"Acks", COUNTER_ACKS},
-        {"Requests_allowed", COUNTER_REQUESTS_ALLOWED},
-        {"Requests_refused", COUNTER_REQUESTS_REFUSED},
-        {"Requests_unmatched", COUNTER_REQUESTS_UNMATCHED},
-        {"Protocol_errors", COUNTER_PROTOCOL_ERRORS},
-        {"Local_filled", COUNTER_LOCAL_FILLED},
-        {"Local_evicted", COUNTER_LOCAL_EVICTED},
-    };
-    (void)fprintf(out,
-                  "Name: spoa-ratelimit\nVersion: " AGENT_VERSION "\nPid: %d\n"
-                  "Uptime_sec: %" PRId64 "\nWorkers: %u\nRules_file: %s\nDomain: %s\n"
-                  "Rules: %" PRIu32 "\nLimits: %" PRIu32 "\nConnections: %u\n"
-                  "Local_capacity: %zu\n",
-                  (int)getpid(), uptime_s(daemon), daemon->config.n_workers,
-                  daemon->config.rules_path, daemon->set->domain,
-                  rules_set_n_rules(daemon->set->rules), daemon->set->n_limits,
-                  server_n_open(daemon->server), local_capacity(daemon->store));
-    for (size_t i = 0; i < ARRAY_LEN(lines); i++) {
-        (void)fprintf(out, "%s: %" PRIu64 "\n", lines[i].name,
-                      metrics_sum(&source, lines[i].counter));
-    }
-}
-
-static void show_metrics(const void *context, FILE *out)
-{
-    const struct daemon *daemon = context;
-    struct metrics_source source = metrics_source_of(daemon);
-    metrics_print(&source, out);
-    metrics_print_one(out, "connections", "gauge", "Open connections",
-                      server_n_open(daemon->server));
-    metrics_print_one(out, "local_slots", "gauge", "Slots of the local table",
-                      (int64_t)local_capacity(daemon->store));
-    metrics_print_one(out, "uptime_seconds", "gauge", "Time since start",
-                      uptime_s(daemon));
-}
-
-static const struct runtime_command commands[] = {
-    {"show info", "what runs, and what it did so far", show_info},
-    {"show metrics", "all counters in Prometheus' text format", show_metrics},
-    {NULL, NULL, NULL},
-};
-
-static void on_terminate(struct ev_loop *loop, struct ev_signal *signal, int events)
-{
-    (void)signal;
-    (void)events;
-    ev_break(loop, EVBREAK_ALL);
-}
-
-/* As many descriptors as we are allowed: each connection is one. */
-static void raise_descriptors(void)
-{
-    struct rlimit limit;
-    if (getrlimit(RLIMIT_NOFILE, &limit) != 0) {
-        return;
-    }
-    limit.rlim_cur = limit.rlim_max;
-    (void)setrlimit(RLIMIT_NOFILE, &limit);
-    if (limit.rlim_max < SERVER_CONNECTIONS_MAX + 64) {
-        log_warning("only %ju descriptors: raise LimitNOFILE for %d connections",
-                    (uintmax_t)limit.rlim_max, (int)SERVER_CONNECTIONS_MAX);
-    }
-}
-
-static struct decide_set *load_rules(const char *path)
-{
-    struct decide_set *set = NULL;
-    struct rules_set *rules = NULL;
-    struct rules_diags *diags = NULL;
-    struct rules_bytes bytes = {0};
-    size_t len = 0;
-    char *text = file_read(path, RULES_FILE_BYTES_MAX, &len);
-    if (text == NULL) {
-        char reason[64];
-        log_error("%s: %s", path, strerror_r(errno, reason, sizeof(reason)));
-        return NULL;
-    }
-    diags = malloc(sizeof(*diags));
-    if (diags == NULL) {
-        log_error("%s: out of memory", path);
-        goto out;
-    }
-    rules_diags_init(diags, path);
-    bytes = (struct rules_bytes){.ptr = (const uint8_t *)text, .len = len};
-    rules = rules_load(path, bytes, diags);
-    rules_diags_print(diags, stderr);
-    if (rules == NULL) {
-        log_error("%s: %" PRIu32 " errors, nothing is served", path, diags->n_errors);
-        goto out;
-    }
-    set = decide_set_new(rules);
-    if (set == NULL) {
-        log_error("%s: out of memory", path);
-    }
-out:
-    free(diags);
-    free(text);
-    return set;
-}
-
-static bool make_store(struct daemon *daemon)
-{
-    uint8_t secret[LOCAL_SECRET_BYTES];
-    randombytes_buf(secret, sizeof(secret));
-    daemon->store = local_new(daemon->config.memory_bytes, secret);
-    sodium_memzero(secret, sizeof(secret));
-    if (daemon->store == NULL) {
-        char reason[64];
-        log_error("memory: %zu bytes for counters: %s", daemon->config.memory_bytes,
-                  strerror_r(errno, reason, sizeof(reason)));
-        return false;
-    }
-    return true;
-}
-
-static bool make_counters(struct daemon *daemon)
-{
-    for (unsigned i = 0; i < daemon->config.n_workers; i++) {
-        daemon->counters[i] = counters_new(daemon->set->n_limits);
-        if (daemon->counters[i] == NULL) {
-            log_error("out of memory");
-            return false;
-        }
-        daemon->n_counters++;
-    }
-    return true;
-}
-
-static bool start_server(struct daemon *daemon)
-{
-    struct server_options options = {
-        .n_workers = daemon->config.n_workers,
-        .connections_max = SERVER_CONNECTIONS_MAX,
-        .n_addresses = daemon->config.n_listen,
-        .addresses = daemon->config.listen,
-        .set = daemon->set,
-        .store = daemon->store,
-        .decide_options = &daemon->options,
-        .counters = daemon->counters,
-    };
-    daemon->server = server_start(daemon->loop, &options);
-    return daemon->server != NULL;
-}
-
-static bool start_runtimes(struct daemon *daemon)
-{
-    for (unsigned i = 0; i < daemon->config.n_runtimes; i++) {
-        daemon->runtimes[i] = runtime_start(daemon->loop, &daemon->config.runtimes[i],
-                                            commands, daemon);
-        if (daemon->runtimes[i] == NULL) {
-            return false;
-        }
-        daemon->n_runtimes++;
-    }
-    return true;
-}
-
-static void start_signals(struct daemon *daemon)
-{
-    (void)signal(SIGPIPE, SIG_IGN);
-    ev_signal_init(&daemon->terminate, on_terminate, SIGTERM);
-    ev_signal_start(daemon->loop, &daemon->terminate);
-    ev_signal_init(&daemon->interrupt, on_terminate, SIGINT);
-    ev_signal_start(daemon->loop, &daemon->interrupt);
-}
-
-static bool daemon_start(struct daemon *daemon)
-{
-    daemon->started_at = clock_now();
-    daemon->options.variables = config_variables(&daemon->config);
-    daemon->options.retry_jitter_permille = daemon->config.retry_jitter_permille;
-    randombytes_buf(daemon->options.secret, sizeof(daemon->options.secret));
-    raise_descriptors();
-    daemon->set = load_rules(daemon->config.rules_path);
-    if (daemon->set == NULL || !make_store(daemon) || !make_counters(daemon)) {
-        return false;
-    }
-    daemon->loop = ev_default_loop(EVBACKEND_EPOLL | EVFLAG_NOENV);
-    if (daemon->loop == NULL) {
-        log_error("cannot make an event loop");
-        return false;
-    }
-    start_signals(daemon);
-    return start_server(daemon) && start_runtimes(daemon);
-}
-
-static void daemon_release(struct daemon *daemon)
-{
-    for (unsigned i = 0; i < daemon->n_runtimes; i++) {
-        runtime_stop(daemon->runtimes[i]);
-    }
-    if (daemon->server != NULL) {
-        server_stop(daemon->server);
-        server_free(daemon->server);
-    }
-    if (daemon->loop != NULL) {
-        ev_signal_stop(daemon->loop, &daemon->terminate);
-        ev_signal_stop(daemon->loop, &daemon->interrupt);
-        ev_loop_destroy(daemon->loop);
-    }
-    for (unsigned i = 0; i < daemon->n_counters; i++) {
-        counters_free(daemon->counters[i]);
-    }
-    store_free(daemon->store);
-    decide_set_free(daemon->set);
-}
-
-static void print_ready(const struct daemon *daemon)
-{
-    (void)printf("spoa-ratelimit " AGENT_VERSION " ready: domain %s, %" PRIu32
-                 " rules, %u workers, on",
-                 daemon->set->domain, rules_set_n_rules(daemon->set->rules),
-                 daemon->config.n_workers);
-    for (unsigned i = 0; i < daemon->config.n_listen; i++) {
-        (void)printf(" %s", daemon->config.listen[i].text);
-    }
-    (void)printf("\n");
-    (void)fflush(stdout);
-}
-
 int command_serve(int argc, char **argv)
 {
-    int code = EXIT_CODE_FAILED;
-    struct daemon *daemon = calloc(1, sizeof(*daemon));
-    if (daemon == NULL) {
-        log_error("out of memory");
+    static struct config config; /* large */
+    config_init(&config);
+    switch (options_read(&config, argc, argv)) {
+    case OPTIONS_OK:
+        break;
+    case OPTIONS_HELP:
+        return EXIT_CODE_OK;
+    case OPTIONS_USAGE:
+        return EXIT_CODE_USAGE;
+    case OPTIONS_BAD_FILE:
         return EXIT_CODE_FAILED;
     }
-    config_init(&daemon->config);
-    enum options_result result = options_read(&daemon->config, argc, argv);
-    if (result != OPTIONS_OK) {
-        code = result == OPTIONS_HELP    ? EXIT_CODE_OK
-               : result == OPTIONS_USAGE ? EXIT_CODE_USAGE
-                                         : EXIT_CODE_FAILED;
-        goto out;
-    }
-    log_start(daemon->config.log_level);
-    if (daemon->config.rules_path[0] == '\0') {
+    log_start(config.log_level);
+    if (config.rules_path[0] == '\0') {
         (void)fputs(first_rules, stderr);
-        goto out;
+        return EXIT_CODE_FAILED;
     }
-    if (sodium_init() < 0) {
-        log_error("no source of random bytes");
-        goto out;
-    }
-    clock_start();
-    if (daemon_start(daemon)) {
-        print_ready(daemon);
-        ev_run(daemon->loop, 0);
-        log_info("stopping: answering what is in flight");
-        code = EXIT_CODE_OK;
-    }
-    daemon_release(daemon);
-out:
-    free(daemon);
-    return code;
+    return daemon_run(&config) ? EXIT_CODE_OK : EXIT_CODE_FAILED;
 }

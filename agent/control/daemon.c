@@ -1,0 +1,245 @@
+#include "agent/control/daemon.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <sodium.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <sys/resource.h>
+
+#include <ev.h>
+
+#include "rules/rules.h"
+
+#include "agent/clock.h"
+#include "agent/control/show.h"
+#include "agent/decide/decide.h"
+#include "agent/file.h"
+#include "agent/log.h"
+#include "agent/store/local.h"
+
+/* Everything that lives as long as the daemon. */
+struct daemon {
+    const struct config *config;
+    struct decide_options options;
+    struct decide_set *set;
+    struct store *store;
+    unsigned n_counters;
+    struct counters *counters[SERVER_WORKERS_MAX];
+    struct ev_loop *loop;
+    struct server *server;
+    unsigned n_runtimes;
+    struct runtime *runtimes[CONFIG_RUNTIMES_MAX];
+    struct ev_signal terminate;
+    struct ev_signal interrupt;
+    struct show_source shown;
+};
+
+static void on_terminate(struct ev_loop *loop, struct ev_signal *signal, int events)
+{
+    (void)signal;
+    (void)events;
+    ev_break(loop, EVBREAK_ALL);
+}
+
+/* As many descriptors as we are allowed: each connection is one. */
+static void raise_descriptors(void)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0) {
+        return;
+    }
+    limit.rlim_cur = limit.rlim_max;
+    (void)setrlimit(RLIMIT_NOFILE, &limit);
+    if (limit.rlim_max < SERVER_CONNECTIONS_MAX + 64) {
+        log_warning("only %ju descriptors: raise LimitNOFILE for %d connections",
+                    (uintmax_t)limit.rlim_max, (int)SERVER_CONNECTIONS_MAX);
+    }
+}
+
+static struct decide_set *load_rules(const char *path)
+{
+    struct decide_set *set = NULL;
+    struct rules_set *rules = NULL;
+    struct rules_diags *diags = NULL;
+    struct rules_bytes bytes = {0};
+    size_t len = 0;
+    char *text = file_read(path, RULES_FILE_BYTES_MAX, &len);
+    if (text == NULL) {
+        char reason[64];
+        log_error("%s: %s", path, strerror_r(errno, reason, sizeof(reason)));
+        return NULL;
+    }
+    diags = malloc(sizeof(*diags));
+    if (diags == NULL) {
+        log_error("%s: out of memory", path);
+        goto out;
+    }
+    rules_diags_init(diags, path);
+    bytes = (struct rules_bytes){.ptr = (const uint8_t *)text, .len = len};
+    rules = rules_load(path, bytes, diags);
+    rules_diags_print(diags, stderr);
+    if (rules == NULL) {
+        log_error("%s: %" PRIu32 " errors, nothing is served", path, diags->n_errors);
+        goto out;
+    }
+    set = decide_set_new(rules);
+    if (set == NULL) {
+        log_error("%s: out of memory", path);
+    }
+out:
+    free(diags);
+    free(text);
+    return set;
+}
+
+static bool make_store(struct daemon *daemon)
+{
+    uint8_t secret[LOCAL_SECRET_BYTES];
+    randombytes_buf(secret, sizeof(secret));
+    daemon->store = local_new(daemon->config->memory_bytes, secret);
+    sodium_memzero(secret, sizeof(secret));
+    if (daemon->store == NULL) {
+        char reason[64];
+        log_error("memory: %zu bytes for counters: %s", daemon->config->memory_bytes,
+                  strerror_r(errno, reason, sizeof(reason)));
+        return false;
+    }
+    return true;
+}
+
+static bool make_counters(struct daemon *daemon)
+{
+    for (unsigned i = 0; i < daemon->config->n_workers; i++) {
+        daemon->counters[i] = counters_new(daemon->set->n_limits);
+        if (daemon->counters[i] == NULL) {
+            log_error("out of memory");
+            return false;
+        }
+        daemon->n_counters++;
+    }
+    return true;
+}
+
+static bool start_server(struct daemon *daemon)
+{
+    struct server_options options = {
+        .n_workers = daemon->config->n_workers,
+        .connections_max = SERVER_CONNECTIONS_MAX,
+        .n_addresses = daemon->config->n_listen,
+        .addresses = daemon->config->listen,
+        .set = daemon->set,
+        .store = daemon->store,
+        .decide_options = &daemon->options,
+        .counters = daemon->counters,
+    };
+    daemon->server = server_start(daemon->loop, &options);
+    return daemon->server != NULL;
+}
+
+static bool start_runtimes(struct daemon *daemon)
+{
+    daemon->shown = (struct show_source){
+        .rules_path = daemon->config->rules_path,
+        .set = daemon->set,
+        .store = daemon->store,
+        .server = daemon->server,
+        .metrics = {.counters = daemon->counters,
+                    .n_workers = daemon->n_counters,
+                    .limit_name = show_limit_name,
+                    .limit_context = daemon->set},
+        .started_at = clock_now(),
+    };
+    for (unsigned i = 0; i < daemon->config->n_runtimes; i++) {
+        daemon->runtimes[i] = runtime_start(daemon->loop, &daemon->config->runtimes[i],
+                                            show_commands, &daemon->shown);
+        if (daemon->runtimes[i] == NULL) {
+            return false;
+        }
+        daemon->n_runtimes++;
+    }
+    return true;
+}
+
+static void start_signals(struct daemon *daemon)
+{
+    (void)signal(SIGPIPE, SIG_IGN);
+    ev_signal_init(&daemon->terminate, on_terminate, SIGTERM);
+    ev_signal_start(daemon->loop, &daemon->terminate);
+    ev_signal_init(&daemon->interrupt, on_terminate, SIGINT);
+    ev_signal_start(daemon->loop, &daemon->interrupt);
+}
+
+static bool daemon_start(struct daemon *daemon)
+{
+    daemon->options.variables = config_variables(daemon->config);
+    daemon->options.retry_jitter_permille = daemon->config->retry_jitter_permille;
+    randombytes_buf(daemon->options.secret, sizeof(daemon->options.secret));
+    raise_descriptors();
+    daemon->set = load_rules(daemon->config->rules_path);
+    if (daemon->set == NULL || !make_store(daemon) || !make_counters(daemon)) {
+        return false;
+    }
+    daemon->loop = ev_default_loop(EVBACKEND_EPOLL | EVFLAG_NOENV);
+    if (daemon->loop == NULL) {
+        log_error("cannot make an event loop");
+        return false;
+    }
+    start_signals(daemon);
+    return start_server(daemon) && start_runtimes(daemon);
+}
+
+static void daemon_release(struct daemon *daemon)
+{
+    for (unsigned i = 0; i < daemon->n_runtimes; i++) {
+        runtime_stop(daemon->runtimes[i]);
+    }
+    if (daemon->server != NULL) {
+        server_stop(daemon->server);
+        server_free(daemon->server);
+    }
+    if (daemon->loop != NULL) {
+        ev_signal_stop(daemon->loop, &daemon->terminate);
+        ev_signal_stop(daemon->loop, &daemon->interrupt);
+        ev_loop_destroy(daemon->loop);
+    }
+    for (unsigned i = 0; i < daemon->n_counters; i++) {
+        counters_free(daemon->counters[i]);
+    }
+    store_free(daemon->store);
+    decide_set_free(daemon->set);
+}
+
+static void print_ready(const struct daemon *daemon)
+{
+    (void)printf("spoa-ratelimit " AGENT_VERSION " ready: domain %s, %" PRIu32
+                 " rules, %u workers, on",
+                 daemon->set->domain, rules_set_n_rules(daemon->set->rules),
+                 daemon->config->n_workers);
+    for (unsigned i = 0; i < daemon->config->n_listen; i++) {
+        (void)printf(" %s", daemon->config->listen[i].text);
+    }
+    (void)printf("\n");
+    (void)fflush(stdout);
+}
+
+bool daemon_run(const struct config *config)
+{
+    if (sodium_init() < 0) {
+        log_error("no source of random bytes");
+        return false;
+    }
+    clock_start();
+    struct daemon daemon = {.config = config};
+    bool is_started = daemon_start(&daemon);
+    if (is_started) {
+        print_ready(&daemon);
+        ev_run(daemon.loop, 0);
+        log_info("stopping: answering what is in flight");
+    }
+    daemon_release(&daemon);
+    return is_started;
+}

@@ -1,0 +1,25 @@
+/**
+ * @file agent/control/daemon.h  A running agent: its parts, its main loop, its signals.
+ *
+ * Model:     parse and compile, build, start, run, stop, in that order.
+ * Ownership: everything it makes is gone when daemon_run returns.
+ * Threads:   the main thread; starts the workers.
+ * Errors:    log lines; rules files also get diagnostics on standard error.
+ */
+#ifndef AGENT_CONTROL_DAEMON_H
+#define AGENT_CONTROL_DAEMON_H
+
+#include <stdbool.h>
+
+#include "agent/config.h"
+
+/**
+ * Serve until SIGTERM or SIGINT, then drain. Prints one line to standard output when it
+ * is ready.
+ *
+ * @param config  names a rules file and at least one address
+ * @return false when it could not start
+ */
+MUST_USE bool daemon_run(const struct config *config);
+
+#endif

@@ -1,0 +1,34 @@
+/**
+ * @file agent/control/show.h  What the runtime socket shows of a running agent.
+ *
+ * Model:     the commands of runtime.h, and what they read.
+ * Ownership: borrows all of it.
+ * Threads:   the main thread; counters go on meanwhile.
+ * Errors:    those of the stream.
+ */
+#ifndef AGENT_CONTROL_SHOW_H
+#define AGENT_CONTROL_SHOW_H
+
+#include "agent/clock.h"
+#include "agent/control/runtime.h"
+#include "agent/decide/set.h"
+#include "agent/net/server.h"
+#include "agent/observe/metrics.h"
+#include "agent/store/store.h"
+
+struct show_source {
+    const char *rules_path;
+    const struct decide_set *set;
+    const struct store *store;
+    const struct server *server;
+    struct metrics_source metrics;
+    struct instant started_at;
+};
+
+/** For runtime_start, with a struct show_source as context. */
+extern const struct runtime_command show_commands[];
+
+/** A metrics_limit_name_fn; context is a struct decide_set. */
+const char *show_limit_name(const void *context, uint32_t idx);
+
+#endif
