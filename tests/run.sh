@@ -1,0 +1,86 @@
+#!/bin/bash
+# Builds and tests everything, from a bare Debian 12 on; --help says how.
+set -euo pipefail
+
+root=$(cd "$(dirname "$0")/.." && pwd)
+jobs=$(nproc)
+summary=()
+failed=0
+
+print_help() {
+    cat <<'EOF'
+usage: tests/run.sh [--long]
+
+Installs what is missing (as root, or with sudo), builds under build/ and runs all tests:
+  release   unit, property, golden and end-to-end tests on what is shipped
+  asan      all that needs no HAProxy, under AddressSanitizer and UBSan
+With --long also:
+  tsan      all that needs no HAProxy, under ThreadSanitizer
+  e2e-asan  the end-to-end tests with the agent under AddressSanitizer and UBSan
+  e2e-loop  the end-to-end tests ten times over
+HAPROXY=/path/to/haproxy runs the end-to-end tests on that HAProxy.
+Exit code: 0 all passed, 1 something failed, 2 usage.
+EOF
+}
+
+build() { # PRESET
+    echo "== build $1"
+    cmake --preset "$1" >"build/$1.log" 2>&1 || { cat "build/$1.log"; return 1; }
+    cmake --build --preset "$1" --parallel "$jobs" >"build/$1.log" 2>&1 || { cat "build/$1.log"; return 1; }
+}
+
+# Runs a stage of tests and keeps for the summary what ctest says at its end.
+run_tests() { # NAME COMMAND...
+    local name=$1 log=build/$1-tests.log
+    shift
+    echo "== test $name"
+    if ! "$@" 2>&1 | tee "$log"; then
+        failed=1
+    fi
+    summary+=("-- $name" "$(sed -n '/tests passed/,$p' "$log" | grep . || echo "no result: see $log")")
+}
+
+stage() { # PRESET CTEST-ARGUMENT...
+    local preset=$1
+    shift
+    if build "$preset"; then
+        run_tests "$preset" ctest --preset "$preset" --parallel "$jobs" "$@"
+    else
+        summary+=("-- $preset" "did not build: see build/$preset.log")
+        failed=1
+    fi
+}
+
+run_long() {
+    # TSan needs the memory layout that setarch -R gives it.
+    if build tsan; then
+        run_tests tsan setarch -R ctest --preset tsan --parallel "$jobs" --label-exclude e2e
+    else
+        summary+=("-- tsan" "did not build: see build/tsan.log")
+        failed=1
+    fi
+    run_tests e2e-asan ctest --preset asan --parallel "$jobs" --label-regex e2e
+    run_tests e2e-loop ctest --preset release --parallel "$jobs" --label-regex e2e --repeat until-fail:10
+}
+
+long=no
+for argument in "$@"; do
+    case $argument in
+    --long) long=yes ;;
+    --help) print_help; exit 0 ;;
+    *) print_help >&2; exit 2 ;;
+    esac
+done
+
+cd "$root"
+bash tests/install.sh build test
+mkdir -p build
+stage release
+stage asan --label-exclude e2e
+if [[ $long == yes ]]; then
+    run_long
+fi
+
+echo "== summary"
+printf '%s\n' "${summary[@]}"
+exit "$failed"
