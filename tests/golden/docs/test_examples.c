@@ -1,0 +1,80 @@
+/* Every rules file that is shipped, and every whole one that the documents show. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "rules/rules.h"
+
+#include "agent/file.h"
+
+enum {
+    DOCUMENT_BYTES_MAX = 1024 * 1024
+};
+
+static struct rules_diags diags;
+
+static void expect_rules(const char *name, const char *text, size_t len)
+{
+    rules_diags_init(&diags, name);
+    struct rules_bytes bytes = {.ptr = (const uint8_t *)text, .len = len};
+    struct rules_set *set = rules_load(name, bytes, &diags);
+    rules_diags_print(&diags, stderr);
+    assert_non_null(set);
+    assert_int_equal(diags.n_warnings, 0);
+    rules_set_free(set);
+}
+
+static char *read_document(const char *path, size_t *len)
+{
+    char *text = file_read(path, DOCUMENT_BYTES_MAX, len);
+    assert_non_null(text);
+    return text;
+}
+
+static void shipped_files(void **context)
+{
+    (void)context;
+    static const char *const paths[] = {"haproxy/rules.yaml"};
+    for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
+        size_t len = 0;
+        char *text = read_document(paths[i], &len);
+        expect_rules(paths[i], text, len);
+        free(text);
+    }
+}
+
+/* The blocks of a document that begin with a version are whole files. */
+static void documents(void **context)
+{
+    (void)context;
+    static const char *const paths[] = {"README.md", "rules/README.md"};
+    static const char open[] = "```yaml\nversion:";
+    for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
+        size_t len = 0;
+        unsigned n_blocks = 0;
+        char *text = read_document(paths[i], &len);
+        for (char *at = strstr(text, open); at != NULL; at = strstr(at, open)) {
+            at = strchr(at, '\n') + 1;
+            const char *end = strstr(at, "```");
+            assert_non_null(end);
+            expect_rules(paths[i], at, (size_t)(end - at));
+            n_blocks++;
+        }
+        assert_true(n_blocks > 0);
+        free(text);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(shipped_files),
+        cmocka_unit_test(documents),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
