@@ -21,7 +21,15 @@ list_missing() {
     done | sort -u
 }
 
-# A service that apt wants to start asks this script first; 101 means no. One that is there
+say_when_failed() { # COMMAND...
+    local output
+    if ! output=$("$@" 2>&1); then
+        printf '%s\n' "$output" "install.sh: failed: $*" >&2
+        return 1
+    fi
+}
+
+# A service that apt wants to start asks policy-rc.d first; 101 means no. One that is there
 # already is the host's own and stays as it is.
 install_quietly() {
     if [[ ! -e $policy ]]; then
@@ -30,8 +38,8 @@ install_quietly() {
         chmod 755 "$policy"
     fi
     export DEBIAN_FRONTEND=noninteractive
-    apt-get -q update
-    apt-get -q -y -o DPkg::Lock::Timeout=120 --no-install-recommends install "$@"
+    say_when_failed apt-get -q update
+    say_when_failed apt-get -q -y -o DPkg::Lock::Timeout=120 --no-install-recommends install "$@"
 }
 
 missing=$(list_missing "$@")
@@ -51,5 +59,6 @@ if ((EUID != 0)); then
     echo "install.sh: only root can install them: apt-get install --no-install-recommends $missing" >&2
     exit 1
 fi
+echo "== install $missing"
 read -ra names <<<"$missing"
 install_quietly "${names[@]}"
