@@ -1,7 +1,7 @@
 /*
- * What a decision costs, without sockets: a NOTIFY payload goes in, a verdict, or an ACK
- * frame, comes out. CPU time of this thread, so that neighbours disturb less; all cases
- * take turns in every round, so that a slow moment meets all of them.
+ * What a decision costs, without sockets: a NOTIFY payload goes in, a verdict, or an
+ * ACK frame, comes out. CPU time of this thread, so that neighbours disturb less; all
+ * cases take turns in every round, so that a slow moment meets all of them.
  *
  * Payloads are made in batches between two readings of the clock: they lie in the cache
  * then, as after a recv, and making them is not counted.
@@ -322,8 +322,8 @@ static void print_ratio(const char *name, const struct bench_case *over,
     (void)printf("%-44s %8.2f %8.2f\n", name, median(ratios), least(ratios));
 }
 
-/* The cases measured what their names say. A counter that was evicted allows again: a few
- * are, since the table is as full as the smallest one that holds so many keys. */
+/* The cases measured what their names say. A counter that was evicted allows again: a
+ * few are, since the table is as full as the smallest one that holds so many keys. */
 static void check_outcomes(const struct scene *allow, const struct scene *refuse)
 {
     const struct counters *counters = refuse->decide.counters;

@@ -202,7 +202,7 @@ run_rounds() {
 # The median, over the rounds, of an expression in $1 and $2: the figures of two lists.
 median_of() { # LIST LIST EXPRESSION
     paste <(tr ' ' '\n' <<<"${1% }") <(tr ' ' '\n' <<<"${2% }") | awk "{ print $3 }" | sort -g |
-        awk '{ v[NR] = $1 } END { m = int((NR + 1) / 2); printf "%.3f", (v[m] + v[NR + 1 - m]) / 2 }'
+        awk '{ v[NR] = $1 } END { printf "%.3f", (v[int((NR + 1) / 2)] + v[int(NR / 2) + 1]) / 2 }'
 }
 
 print_results() {
