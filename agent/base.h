@@ -10,6 +10,12 @@
 
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
 
+/**
+ * An array on the hot path that is filled as far as it is read: not cleared first, where
+ * the hardening flags clear all others.
+ */
+#define UNCLEARED __attribute__((uninitialized))
+
 /** The object that `member` is part of. */
 #define CONTAINER_OF(ptr, type, member) \
     ((type *)(void *)((char *)(ptr)-offsetof(type, member)))

@@ -215,7 +215,7 @@ static void patterns_try(struct finding *finding, uint32_t root,
                          struct rules_bytes text)
 {
     const struct rules_set *set = finding->facts->set;
-    struct walk walks[WALK_MAX];
+    RULES_UNCLEARED struct walk walks[WALK_MAX];
     uint32_t n = 1;
 
     walks[0] = (struct walk){root, 0};

@@ -53,6 +53,11 @@ uint32_t rules_set_n_rules(const struct rules_set *set)
 }
 
 /** A rule has one limit. */
+uint32_t rules_set_n_slots(const struct rules_set *set)
+{
+    return set->n_slots;
+}
+
 uint32_t rules_set_n_limits(const struct rules_set *set)
 {
     return set->n_rules;

@@ -21,6 +21,9 @@
 
 #define RULES_MUST_USE __attribute__((warn_unused_result))
 
+/** An array on the hot path that is filled as far as it is read: not cleared first. */
+#define RULES_UNCLEARED __attribute__((uninitialized))
+
 enum {
     RULES_FILE_BYTES_MAX = 4 * 1024 * 1024,
     RULES_RULES_MAX = 10000,
@@ -102,6 +105,9 @@ uint32_t rules_set_n_limits(const struct rules_set *set);
 /** @return rule `idx`, which is below rules_set_n_rules */
 const struct rules_rule *rules_set_rule(const struct rules_set *set, uint32_t idx);
 
+/** @return how many slots the set uses: 0 to this - 1 are all that evaluation reads */
+uint32_t rules_set_n_slots(const struct rules_set *set);
+
 /**
  * Find the slot of a descriptor.
  *
@@ -121,7 +127,7 @@ struct rules_value {
     struct rules_bytes bytes;
 };
 
-/** The descriptors of one request, by slot. Zeroed means all absent. */
+/** The descriptors of one request, by slot. Zeroed as far as the set has slots: absent. */
 struct rules_request {
     struct rules_value values[RULES_SLOTS_MAX];
 };

@@ -32,6 +32,21 @@ static bool name_is_valid(struct spop_bytes name)
     return true;
 }
 
+void spop_variable_init(struct spop_variable *variable, enum spop_scope scope,
+                        const char *name)
+{
+    struct spop_bytes name_bytes = spop_bytes_view(name);
+    SPOP_ENSURE(name_is_valid(name_bytes));
+    struct spop_writer w;
+    spop_writer_init(&w, variable->head, sizeof(variable->head));
+    spop_write_u8(&w, ACTION_SET);
+    spop_write_u8(&w, ACTION_SET_ARGS);
+    spop_write_u8(&w, (uint8_t)scope);
+    spop_write_string(&w, name_bytes);
+    SPOP_ENSURE(w.status == SPOP_OK);
+    variable->len = w.len;
+}
+
 void spop_ack_begin(struct spop_ack *ack, struct spop_writer *out, uint64_t stream_id,
                     uint64_t frame_id, size_t frame_bytes_max)
 {
@@ -46,61 +61,74 @@ void spop_ack_begin(struct spop_ack *ack, struct spop_writer *out, uint64_t stre
     };
 }
 
-/* An action goes through a writer of its own and is joined only when complete. A null
- * `value` makes it an UNSET-VAR. */
-static void ack_action(struct spop_ack *ack, enum spop_scope scope, const char *name,
-                       const struct spop_value *value)
+/* An action goes through a writer of its own and is joined only when complete. */
+static void ack_fork(const struct spop_ack *ack, struct spop_writer *part)
 {
-    struct spop_bytes name_bytes = spop_bytes_view(name);
-    SPOP_ENSURE(name_is_valid(name_bytes));
     SPOP_ENSURE(ack->out->len <= ack->end_off_max);
-    struct spop_writer part;
-    spop_writer_fork(ack->out, ack->end_off_max - ack->out->len, &part);
-    spop_write_u8(&part, value ? ACTION_SET : ACTION_UNSET);
-    spop_write_u8(&part, value ? ACTION_SET_ARGS : ACTION_UNSET_ARGS);
-    spop_write_u8(&part, (uint8_t)scope);
-    spop_write_string(&part, name_bytes);
-    if (value) {
-        spop_value_encode(&part, value);
-    }
-    if (part.status != SPOP_OK) {
+    spop_writer_fork(ack->out, ack->end_off_max - ack->out->len, part);
+}
+
+static void ack_join(struct spop_ack *ack, const struct spop_writer *part)
+{
+    if (part->status != SPOP_OK) {
         ack->n_left_out++;
         return;
     }
-    spop_writer_join(ack->out, &part);
+    spop_writer_join(ack->out, part);
     ack->n_actions++;
 }
 
-void spop_ack_set_bool(struct spop_ack *ack, enum spop_scope scope, const char *name,
+static void ack_set(struct spop_ack *ack, const struct spop_variable *variable,
+                    const struct spop_value *value)
+{
+    struct spop_bytes head = {.ptr = variable->head, .len = variable->len};
+    struct spop_writer part;
+    ack_fork(ack, &part);
+    spop_write_bytes(&part, head);
+    spop_value_encode(&part, value);
+    ack_join(ack, &part);
+}
+
+void spop_ack_set_bool(struct spop_ack *ack, const struct spop_variable *variable,
                        bool value)
 {
     struct spop_value typed = {.type = SPOP_VALUE_BOOL, .boolean = value};
-    ack_action(ack, scope, name, &typed);
+    ack_set(ack, variable, &typed);
 }
 
-void spop_ack_set_int64(struct spop_ack *ack, enum spop_scope scope, const char *name,
+void spop_ack_set_int64(struct spop_ack *ack, const struct spop_variable *variable,
                         int64_t value)
 {
     struct spop_value typed = {.type = SPOP_VALUE_INT64, .integer = (uint64_t)value};
-    ack_action(ack, scope, name, &typed);
+    ack_set(ack, variable, &typed);
 }
 
-void spop_ack_set_string(struct spop_ack *ack, enum spop_scope scope, const char *name,
+void spop_ack_set_string(struct spop_ack *ack, const struct spop_variable *variable,
                          struct spop_bytes value)
 {
     struct spop_value typed = {.type = SPOP_VALUE_STRING, .bytes = value};
-    ack_action(ack, scope, name, &typed);
+    ack_set(ack, variable, &typed);
 }
 
-void spop_ack_unset(struct spop_ack *ack, enum spop_scope scope, const char *name)
+void spop_ack_unset(struct spop_ack *ack, const struct spop_variable *variable)
 {
-    ack_action(ack, scope, name, NULL);
+    const size_t verb_bytes = 2; /* of a set action: replaced, the rest is the same */
+    struct spop_bytes rest = {.ptr = variable->head + verb_bytes,
+                              .len = variable->len - verb_bytes};
+    struct spop_writer part;
+    ack_fork(ack, &part);
+    spop_write_u8(&part, ACTION_UNSET);
+    spop_write_u8(&part, ACTION_UNSET_ARGS);
+    spop_write_bytes(&part, rest);
+    ack_join(ack, &part);
 }
 
 void spop_ack_end(struct spop_ack *ack)
 {
     if (ack->n_actions == 0) {
-        spop_ack_unset(ack, SPOP_SCOPE_TXN, "_");
+        struct spop_variable filler;
+        spop_variable_init(&filler, SPOP_SCOPE_TXN, "_");
+        spop_ack_unset(ack, &filler);
     }
     SPOP_ENSURE(ack->n_actions > 0);
     spop_frame_end(ack->out, ack->start_off);

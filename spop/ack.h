@@ -8,8 +8,8 @@
  * Threads:   no shared state.
  * Errors:    an action without room is left out and counted in `n_left_out`; put the
  *            decision first.
- * Limits:    names are [A-Za-z0-9_.]+ (checked by an assert: they are the program's
- *            own), see SPOP_VARIABLE_BYTES_MAX.
+ * Limits:    names are [A-Za-z0-9_.]+ (checked by an assert when a variable is made: they
+ *            are the program's own), see SPOP_VARIABLE_BYTES_MAX.
  */
 #ifndef SPOP_ACK_H
 #define SPOP_ACK_H
@@ -29,6 +29,16 @@ enum spop_scope {
 enum {
     SPOP_ACK_ROOM_MIN = 64
 };
+
+/** A variable, encoded up to its value once and for all. */
+struct spop_variable {
+    size_t len;
+    uint8_t head[4 + SPOP_VARIABLE_BYTES_MAX]; /* action, nb-args, scope, raw name */
+};
+
+/** Encode the name of a variable; `name` without HAProxy's prefix. */
+void spop_variable_init(struct spop_variable *variable, enum spop_scope scope,
+                        const char *name);
 
 struct spop_ack {
     struct spop_writer *out;
@@ -50,13 +60,13 @@ struct spop_ack {
 void spop_ack_begin(struct spop_ack *ack, struct spop_writer *out, uint64_t stream_id,
                     uint64_t frame_id, size_t frame_bytes_max);
 
-void spop_ack_set_bool(struct spop_ack *ack, enum spop_scope scope, const char *name,
+void spop_ack_set_bool(struct spop_ack *ack, const struct spop_variable *variable,
                        bool value);
-void spop_ack_set_int64(struct spop_ack *ack, enum spop_scope scope, const char *name,
+void spop_ack_set_int64(struct spop_ack *ack, const struct spop_variable *variable,
                         int64_t value);
-void spop_ack_set_string(struct spop_ack *ack, enum spop_scope scope, const char *name,
+void spop_ack_set_string(struct spop_ack *ack, const struct spop_variable *variable,
                          struct spop_bytes value);
-void spop_ack_unset(struct spop_ack *ack, enum spop_scope scope, const char *name);
+void spop_ack_unset(struct spop_ack *ack, const struct spop_variable *variable);
 
 /**
  * Complete the frame: patch its length; where no action was written, write the neutral

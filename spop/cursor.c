@@ -71,6 +71,9 @@ uint64_t spop_read_varint(struct spop_reader *r)
     if (r->status != SPOP_OK) {
         return 0;
     }
+    if (r->len > 0 && r->ptr[0] < SPOP_VARINT_LONG) {
+        return spop_read_u8(r); /* nearly all are short */
+    }
     uint64_t value = 0;
     size_t n_bytes = 0;
     struct spop_bytes left = {.ptr = r->ptr, .len = r->len};
@@ -144,7 +147,9 @@ static void be32_store(uint8_t out[BE32_BYTES], uint32_t value)
 
 void spop_write_u8(struct spop_writer *w, uint8_t byte)
 {
-    spop_write_bytes(w, (struct spop_bytes){.ptr = &byte, .len = 1});
+    if (writer_has(w, 1)) {
+        w->buf[w->len++] = byte;
+    }
 }
 
 void spop_write_be32(struct spop_writer *w, uint32_t value)
@@ -156,6 +161,10 @@ void spop_write_be32(struct spop_writer *w, uint32_t value)
 
 void spop_write_varint(struct spop_writer *w, uint64_t value)
 {
+    if (value < SPOP_VARINT_LONG) {
+        spop_write_u8(w, (uint8_t)value);
+        return;
+    }
     uint8_t buf[SPOP_VARINT_BYTES_MAX];
     size_t n_bytes = spop_varint_encode(value, buf);
     spop_write_bytes(w, (struct spop_bytes){.ptr = buf, .len = n_bytes});

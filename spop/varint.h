@@ -14,6 +14,10 @@
 
 #include "spop/spop.h"
 
+enum {
+    SPOP_VARINT_LONG = 240
+}; /* from here on an integer takes more than a byte */
+
 /**
  * Decode the integer at the beginning of `in`.
  *

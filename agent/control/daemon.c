@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <signal.h>
-#include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +10,7 @@
 #include <sys/resource.h>
 
 #include <ev.h>
+#include <sodium.h>
 
 #include "rules/rules.h"
 
@@ -175,9 +175,10 @@ static void start_signals(struct daemon *daemon)
 
 static bool daemon_start(struct daemon *daemon)
 {
-    daemon->options.variables = config_variables(daemon->config);
-    daemon->options.retry_jitter_permille = daemon->config->retry_jitter_permille;
-    randombytes_buf(daemon->options.secret, sizeof(daemon->options.secret));
+    decide_options_init(&daemon->options, config_variables(daemon->config));
+    daemon->options.jitter.permille = daemon->config->retry_jitter_permille;
+    randombytes_buf(daemon->options.jitter.secret,
+                    sizeof(daemon->options.jitter.secret));
     raise_descriptors();
     daemon->set = load_rules(daemon->config->rules_path);
     if (daemon->set == NULL || !make_store(daemon) || !make_counters(daemon)) {

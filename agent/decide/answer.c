@@ -1,5 +1,4 @@
 /* The ACK of a decided request: variables in the order of their table. */
-#include <sodium.h>
 #include <string.h>
 
 #include "spop/ack.h"
@@ -11,53 +10,9 @@ static const char problem_head[] =
     "{\"type\":\"https://iana.org/assignments/http-problem-types#quota-exceeded\","
     "\"title\":\"Quota Exceeded\",\"status\":429,\"detail\":\"Too many requests";
 
-/** The longest extra wait that jitter adds. */
-#define JITTER_US_MAX (30 * US_PER_S)
-
 static int64_t us_to_s_up(int64_t us)
 {
     return us / US_PER_S + (us % US_PER_S > 0);
-}
-
-/* A share of the wait, the same for one key in one window, so that a client that asks
- * again does not draw again. */
-static int64_t jitter_us(const struct decide_options *options,
-                         const struct store_charge *charge, struct instant now)
-{
-    int64_t most_us = charge->answer.retry_us / 1000 * options->retry_jitter_permille;
-    most_us = most_us < JITTER_US_MAX ? most_us : JITTER_US_MAX;
-    if (most_us <= 0) {
-        return 0;
-    }
-    struct {
-        uint8_t key_hash[crypto_shorthash_BYTES];
-        uint8_t limit_id[STORE_LIMIT_ID_BYTES];
-        int64_t window;
-    } drawn;
-    uint64_t hash = 0;
-    (void)crypto_shorthash(drawn.key_hash, charge->key, charge->key_bytes,
-                           options->secret);
-    memcpy(drawn.limit_id, charge->limit_id, sizeof(drawn.limit_id));
-    drawn.window = now.us / (charge->limit->per_ticks * charge->limit->tick_us);
-    (void)crypto_shorthash((uint8_t *)&hash, (const uint8_t *)&drawn, sizeof(drawn),
-                           options->secret);
-    return (int64_t)(hash % (uint64_t)(most_us + 1));
-}
-
-/* Whole seconds, at least 1 (clients take 0 for "no value"); 0 when no wait helps. */
-static int64_t retry_after_s(const struct decide_request *request)
-{
-    if (!request->verdict.is_denied || request->verdict.deciding_idx < 0) {
-        return 0;
-    }
-    const struct store_charge *charge = &request->take
-                                             .charges[request->verdict.deciding_idx];
-    if (charge->answer.retry_us == LIMIT_NEVER) {
-        return 0;
-    }
-    int64_t jitter = jitter_us(request->decide->options, charge, request->take.now);
-    int64_t wait_s = us_to_s_up(charge->answer.retry_us + jitter);
-    return wait_s > 1 ? wait_s : 1;
 }
 
 /* Whether a header field shows this limit: when denied, RateLimit shows the violated
@@ -76,16 +31,14 @@ static void add_item(struct text *text, const struct decide_limit *limit,
                      const struct store_charge *charge, enum variable variable)
 {
     if (variable == VARIABLE_POLICY) {
-        text_add(text, limit->policy_item);
+        text_add_bytes(text, limit->policy_item, limit->policy_item_len);
         return;
     }
     int64_t available = 0;
     int64_t effective_s = 0;
     limit_advertise(&limit->limit, &limit->policy, &charge->answer, &available,
                     &effective_s);
-    text_add(text, "\"");
-    text_add(text, limit->name);
-    text_add(text, "\";r=");
+    text_add_bytes(text, limit->item_head, limit->item_head_len);
     text_add_int64(text, available);
     text_add(text, ";t=");
     text_add_int64(text, effective_s);
@@ -112,7 +65,7 @@ static void add_field(struct text *text, const struct decide_request *request,
  * not advertised stay out; where none is left, so does the member. */
 static void add_problem(struct text *text, const struct decide_request *request)
 {
-    int64_t wait_s = retry_after_s(request);
+    int64_t wait_s = request->retry_after_s;
     text_add(text, problem_head);
     if (wait_s > 0) {
         text_add(text, "; try again in ");
@@ -153,36 +106,51 @@ static void add_shadow(struct text *text, const struct decide_request *request)
     }
 }
 
-static void set_text(struct spop_ack *ack, enum variable variable, const char *text,
+/* An ACK being written. */
+struct answer {
+    const struct decide_request *request;
+    struct spop_ack ack;
+};
+
+static const struct spop_variable *encoded(const struct answer *answer,
+                                           enum variable variable)
+{
+    return &answer->request->decide->options->encoded[variable];
+}
+
+static void set_text(struct answer *answer, enum variable variable, const char *text,
                      size_t len)
 {
     if (len > 0) {
         struct spop_bytes bytes = {.ptr = (const uint8_t *)text, .len = len};
-        spop_ack_set_string(ack, SPOP_SCOPE_TXN, variable_text(variable), bytes);
+        spop_ack_set_string(&answer->ack, encoded(answer, variable), bytes);
     }
 }
 
-static void set_string(struct spop_ack *ack, enum variable variable, const char *string)
+static void set_string(struct answer *answer, enum variable variable,
+                       const char *string)
 {
-    set_text(ack, variable, string, strlen(string));
+    set_text(answer, variable, string, strlen(string));
 }
 
-static void set_number(struct spop_ack *ack, enum variable variable, int64_t number)
+/* A number that has a value; 0 is none. */
+static void set_number_if(struct answer *answer, enum variable variable, int64_t number)
 {
-    spop_ack_set_int64(ack, SPOP_SCOPE_TXN, variable_text(variable), number);
+    if (number != 0) {
+        spop_ack_set_int64(&answer->ack, encoded(answer, variable), number);
+    }
 }
 
 typedef void add_text_fn(struct text *text, const struct decide_request *request);
 
-static void set_built(struct spop_ack *ack, enum variable variable,
-                      const struct decide_request *request, add_text_fn *add,
+static void set_built(struct answer *answer, enum variable variable, add_text_fn *add,
                       size_t cap)
 {
-    char buf[DECIDE_PROBLEM_BYTES_MAX];
+    char *buf = answer->request->decide->text_buf;
     struct text text = text_in(buf, cap);
-    add(&text, request);
+    add(&text, answer->request);
     if (!text.is_cut) {
-        set_text(ack, variable, buf, text.len);
+        set_text(answer, variable, buf, text.len);
     }
 }
 
@@ -196,78 +164,80 @@ static void add_policy(struct text *text, const struct decide_request *request)
     add_field(text, request, VARIABLE_POLICY);
 }
 
-/* The variables of the deciding limit. */
-static void set_deciding(struct spop_ack *ack, enum variable variable,
-                         const struct decide_request *request)
+/* What the deciding limit says of itself. */
+static void set_deciding(struct answer *answer, enum variable variable)
 {
-    if (request->verdict.deciding_idx < 0) {
+    int idx = answer->request->verdict.deciding_idx;
+    if (idx < 0) {
         return;
     }
-    const struct store_charge *charge = &request->take
-                                             .charges[request->verdict.deciding_idx];
-    switch ((int)variable) {
-    case VARIABLE_RULE:
-        set_string(ack, variable, request->limits[request->verdict.deciding_idx]->name);
-        return;
-    case VARIABLE_LIMIT:
-        set_number(ack, variable, charge->limit->size);
-        return;
-    case VARIABLE_REMAINING:
-        set_number(ack, variable, charge->answer.remaining);
-        return;
-    case VARIABLE_RESET:
-        set_number(ack, variable, us_to_s_up(charge->answer.reset_us));
-        return;
-    default:
-        ENSURE(!"a variable of the deciding limit");
+    const struct store_charge *charge = &answer->request->take.charges[idx];
+    int64_t number = variable == VARIABLE_LIMIT ? charge->limit->size
+                     : variable == VARIABLE_REMAINING
+                         ? charge->answer.remaining
+                         : us_to_s_up(charge->answer.reset_us);
+    spop_ack_set_int64(&answer->ack, encoded(answer, variable), number);
+}
+
+static void set_rule(struct answer *answer)
+{
+    int idx = answer->request->verdict.deciding_idx;
+    if (idx >= 0) {
+        set_string(answer, VARIABLE_RULE, answer->request->limits[idx]->name);
     }
 }
 
-static void set_variable(struct spop_ack *ack, enum variable variable,
-                         const struct decide_request *request)
+static void set_variable(struct answer *answer, enum variable variable)
 {
-    const struct verdict *verdict = &request->verdict;
+    const struct verdict *verdict = &answer->request->verdict;
     switch (variable) {
     case VARIABLE_ACTION:
-        set_string(ack, variable, action_text(verdict->action));
+        set_string(answer, variable, action_text(verdict->action));
         return;
     case VARIABLE_DENY:
-        spop_ack_set_bool(ack, SPOP_SCOPE_TXN, variable_text(variable),
-                          verdict->is_denied);
+        spop_ack_set_bool(&answer->ack, encoded(answer, variable), verdict->is_denied);
         return;
     case VARIABLE_STATUS:
-        if (verdict->is_denied) {
-            set_number(ack, variable, verdict->status);
-        }
+        set_number_if(answer, variable, verdict->status);
         return;
     case VARIABLE_RULE:
+        set_rule(answer);
+        return;
     case VARIABLE_LIMIT:
     case VARIABLE_REMAINING:
     case VARIABLE_RESET:
-        set_deciding(ack, variable, request);
+        set_deciding(answer, variable);
         return;
     case VARIABLE_RETRY_AFTER:
-        if (retry_after_s(request) > 0) {
-            set_number(ack, variable, retry_after_s(request));
-        }
+        set_number_if(answer, variable, answer->request->retry_after_s);
         return;
     case VARIABLE_RATELIMIT:
-        set_built(ack, variable, request, add_ratelimit, DECIDE_FIELD_BYTES_MAX);
+        set_built(answer, variable, add_ratelimit, DECIDE_FIELD_BYTES_MAX);
         return;
     case VARIABLE_POLICY:
-        set_built(ack, variable, request, add_policy, DECIDE_FIELD_BYTES_MAX);
+        set_built(answer, variable, add_policy, DECIDE_FIELD_BYTES_MAX);
         return;
     case VARIABLE_PROBLEM:
         if (verdict->is_denied) {
-            set_built(ack, variable, request, add_problem, DECIDE_PROBLEM_BYTES_MAX);
+            set_built(answer, variable, add_problem, DECIDE_PROBLEM_BYTES_MAX);
         }
         return;
     case VARIABLE_REASON:
-        set_string(ack, variable, reason_text(verdict->reason));
+        set_string(answer, variable, reason_text(verdict->reason));
         return;
     case VARIABLE_SHADOW:
-        set_built(ack, variable, request, add_shadow, DECIDE_SHADOW_BYTES_MAX);
+        set_built(answer, variable, add_shadow, DECIDE_SHADOW_BYTES_MAX);
         return;
+    }
+}
+
+void decide_options_init(struct decide_options *options, variable_set variables)
+{
+    memset(options, 0, sizeof(*options));
+    options->variables = variables;
+    for (int i = 0; i < VARIABLES_N; i++) {
+        spop_variable_init(&options->encoded[i], SPOP_SCOPE_TXN,
+                           variable_text((enum variable)i));
     }
 }
 
@@ -275,19 +245,20 @@ void decide_answer(const struct decide_request *request, struct spop_writer *out
                    size_t frame_bytes_max)
 {
     struct counters *counters = request->decide->counters;
-    struct spop_ack ack;
-    spop_ack_begin(&ack, out, request->stream_id, request->frame_id, frame_bytes_max);
+    struct answer answer = {.request = request};
+    spop_ack_begin(&answer.ack, out, request->stream_id, request->frame_id,
+                   frame_bytes_max);
     if (request->is_neutral) {
         counter_add(counters, COUNTER_ACKS_NEUTRAL, 1);
     } else {
         for (variable_set left = request->decide->options->variables; left != 0;
              left &= left - 1) {
-            set_variable(&ack, (enum variable)__builtin_ctz(left), request);
+            set_variable(&answer, (enum variable)__builtin_ctz(left));
         }
     }
-    if (ack.n_left_out > 0) {
-        counter_add(counters, COUNTER_ACTIONS_LEFT_OUT, ack.n_left_out);
+    if (answer.ack.n_left_out > 0) {
+        counter_add(counters, COUNTER_ACTIONS_LEFT_OUT, answer.ack.n_left_out);
     }
-    spop_ack_end(&ack);
+    spop_ack_end(&answer.ack);
     counter_add(counters, COUNTER_ACKS, 1);
 }

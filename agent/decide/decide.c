@@ -183,6 +183,17 @@ static void count_decision(struct counters *counters,
                 1);
 }
 
+static int64_t retry_wait_s(const struct decide_request *request)
+{
+    const struct verdict *verdict = &request->verdict;
+    if (!verdict->is_denied || verdict->deciding_idx < 0) {
+        return 0;
+    }
+    return retry_after_s(&request->decide->options->jitter,
+                         &request->take.charges[verdict->deciding_idx],
+                         request->take.now);
+}
+
 static void on_taken(struct store_take *take)
 {
     struct decide_request *request = CONTAINER_OF(take, struct decide_request, take);
@@ -193,6 +204,7 @@ static void on_taken(struct store_take *take)
         .is_cut = result->is_cut,
     };
     verdict_combine(take, &circumstances, &request->verdict);
+    request->retry_after_s = retry_wait_s(request);
     count_decision(request->decide->counters, request);
     request->done(request);
 }
@@ -206,7 +218,9 @@ bool decide_notify(struct decide *decide, struct decide_request *request,
     request->context = context;
     request->stream_id = notify->stream_id;
     request->frame_id = notify->frame_id;
-    memset(&request->descriptors, 0, sizeof(request->descriptors));
+    memset(request->descriptors.values, 0,
+           rules_set_n_slots(decide->set->rules)
+               * sizeof(request->descriptors.values[0]));
     if (!bind_messages(request, notify->payload)) {
         return false;
     }

@@ -18,8 +18,10 @@
 #include <stdint.h>
 
 #include "rules/rules.h"
+#include "spop/ack.h"
 #include "spop/session.h"
 
+#include "agent/decide/retry.h"
 #include "agent/decide/set.h"
 #include "agent/decide/variables.h"
 #include "agent/decide/verdict.h"
@@ -32,15 +34,17 @@ enum {
     DECIDE_PROBLEM_BYTES_MAX = 2560, /* of a body naming STORE_CHARGES_MAX limits */
     DECIDE_SHADOW_BYTES_MAX = 256,
     DECIDE_ACK_BYTES_MAX = 8192, /* room that decide_answer never exceeds */
-    DECIDE_SECRET_BYTES = 16,
 };
 
 /** What the configuration chooses; the same for all workers. */
 struct decide_options {
-    variable_set variables;
-    int32_t retry_jitter_permille;       /* of the wait, 0 to 1000 */
-    uint8_t secret[DECIDE_SECRET_BYTES]; /* of the jitter */
+    variable_set variables; /* to be sent */
+    struct spop_variable encoded[VARIABLES_N];
+    struct retry_jitter jitter;
 };
+
+/** Choose the variables; jitter is off until set. */
+void decide_options_init(struct decide_options *options, variable_set variables);
 
 /** What one worker decides with. */
 struct decide {
@@ -48,6 +52,7 @@ struct decide {
     struct store *store;
     struct counters *counters;
     const struct decide_options *options;
+    char text_buf[DECIDE_PROBLEM_BYTES_MAX]; /* where a variable's text is built */
 };
 
 struct decide_request;
@@ -62,6 +67,7 @@ struct decide_request {
     uint64_t frame_id;
     bool is_neutral; /* nothing to decide: unknown message, foreign domain */
     struct verdict verdict;
+    int64_t retry_after_s; /* 0: not denied, or no wait helps */
     struct store_take take;
     const struct decide_limit *limits[STORE_CHARGES_MAX]; /* of the charges */
     const struct rules_rule *rules[STORE_CHARGES_MAX];    /* likewise */
@@ -81,8 +87,6 @@ struct decide_request {
 MUST_USE bool decide_notify(struct decide *decide, struct decide_request *request,
                             const struct spop_event *notify, struct instant now,
                             decide_done_fn *done, void *context);
-
-struct spop_writer;
 
 /**
  * Write the ACK of a request that is done.

@@ -18,9 +18,9 @@ static enum limit_algorithm algorithm_of(enum rules_algorithm algorithm)
 
 /* draft-ietf-httpapi-ratelimit-headers-11, section 3.1; the burst of a bucket whose
  * filling time is no whole number of seconds goes into a parameter of our own. */
-static void print_policy(struct decide_limit *limit)
+static size_t print_policy(char *buf, const struct decide_limit *limit)
 {
-    struct text text = text_in(limit->policy_item, sizeof(limit->policy_item) - 1);
+    struct text text = text_in(buf, DECIDE_ITEM_BYTES_MAX);
     text_add(&text, "\"");
     text_add(&text, limit->name);
     text_add(&text, "\";q=");
@@ -34,7 +34,18 @@ static void print_policy(struct decide_limit *limit)
         text_add_int64(&text, limit->policy.burst);
     }
     ENSURE(!text.is_cut);
-    limit->policy_item[text.len] = '\0';
+    return text.len;
+}
+
+/* What stands before the numbers of a RateLimit item (section 4.1). */
+static size_t print_item_head(char *buf, const struct decide_limit *limit)
+{
+    struct text text = text_in(buf, DECIDE_ITEM_BYTES_MAX);
+    text_add(&text, "\"");
+    text_add(&text, limit->name);
+    text_add(&text, "\";r=");
+    ENSURE(!text.is_cut);
+    return text.len;
 }
 
 static void prepare_limit(struct decide_limit *limit, const struct rules_limit *rules)
@@ -48,7 +59,8 @@ static void prepare_limit(struct decide_limit *limit, const struct rules_limit *
         .tick_us = rules->tick_us,
     };
     limit_describe(&limit->limit, &limit->policy);
-    print_policy(limit);
+    limit->policy_item_len = print_policy(limit->policy_item, limit);
+    limit->item_head_len = print_item_head(limit->item_head, limit);
 }
 
 struct decide_set *decide_set_new(struct rules_set *rules)

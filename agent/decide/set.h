@@ -15,14 +15,17 @@
 #include "agent/limit/limit.h"
 
 enum {
-    DECIDE_POLICY_BYTES_MAX = 224
+    DECIDE_ITEM_BYTES_MAX = 224
 }; /* of one RateLimit-Policy item */
 
 struct decide_limit {
     const char *name;
     struct limit limit;
     struct limit_policy policy;
-    char policy_item[DECIDE_POLICY_BYTES_MAX]; /* "name";q=..;w=.. */
+    size_t policy_item_len;
+    size_t item_head_len;
+    char policy_item[DECIDE_ITEM_BYTES_MAX]; /* "name";q=..;w=.. */
+    char item_head[DECIDE_ITEM_BYTES_MAX];   /* "name";r= */
 };
 
 struct decide_set {

@@ -1,8 +1,6 @@
 #include "agent/decide/text.h"
 
-#include <string.h>
-
-static void add_bytes(struct text *text, const char *bytes, size_t len)
+void text_add_bytes(struct text *text, const char *bytes, size_t len)
 {
     if (text->is_cut || len > text->cap - text->len) {
         text->is_cut = true;
@@ -10,11 +8,6 @@ static void add_bytes(struct text *text, const char *bytes, size_t len)
     }
     memcpy(text->buf + text->len, bytes, len);
     text->len += len;
-}
-
-void text_add(struct text *text, const char *string)
-{
-    add_bytes(text, string, strlen(string));
 }
 
 void text_add_int64(struct text *text, int64_t value)
@@ -29,7 +22,7 @@ void text_add_int64(struct text *text, int64_t value)
     if (value < 0) {
         digits[--at] = '-';
     }
-    add_bytes(text, digits + at, sizeof(digits) - at);
+    text_add_bytes(text, digits + at, sizeof(digits) - at);
 }
 
 void text_rewind(struct text *text, size_t len)

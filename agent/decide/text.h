@@ -13,6 +13,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 struct text {
     char *buf;
@@ -26,8 +27,14 @@ static inline struct text text_in(char *buf, size_t cap)
     return (struct text){.buf = buf, .cap = cap};
 }
 
+void text_add_bytes(struct text *text, const char *bytes, size_t len);
+
 /** Append a NUL-terminated string, without its NUL. */
-void text_add(struct text *text, const char *string);
+static inline void text_add(struct text *text, const char *string)
+{
+    text_add_bytes(text, string, strlen(string));
+}
+
 void text_add_int64(struct text *text, int64_t value);
 
 /** Back to a length noted before, as if what followed had never been appended. */

@@ -2,12 +2,13 @@
 
 #include <errno.h>
 #include <sched.h>
-#include <sodium.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <sys/mman.h>
+
+#include <sodium.h>
 
 #include "agent/base.h"
 
@@ -52,6 +53,7 @@ struct local {
 struct place {
     struct set *set;
     struct hash hash;
+    unsigned hits; /* slots of its tag */
     unsigned slot; /* NO_SLOT while the counter is not in the table */
     struct limit_state state;
 };
@@ -87,14 +89,30 @@ static void set_unlock(struct set *set)
     atomic_store_explicit(&set->lock, 0, memory_order_release);
 }
 
-static unsigned set_find(const struct set *set, const struct hash *hash)
+/* All tags of a set side by side. */
+typedef uint16_t tag_lanes __attribute__((vector_size(LOCAL_WAYS * sizeof(uint16_t))));
+
+/* A bit for each slot that may hold the hash. */
+static unsigned set_hits(const struct set *set, const struct hash *hash)
 {
-    uint16_t tag = tag_of(hash);
-    unsigned hits = 0;
-    for (unsigned i = 0; i < LOCAL_WAYS; i++) {
-        hits |= (unsigned)(set->tags[i] == tag) << i;
-    }
-    for (hits &= set->occupied; hits != 0; hits &= hits - 1) {
+    static const tag_lanes bits = {0x1,    0x2,    0x4,    0x8,   0x10,  0x20,
+                                   0x40,   0x80,   0x100,  0x200, 0x400, 0x800,
+                                   0x1000, 0x2000, 0x4000, 0x8000};
+    tag_lanes tags;
+    uint64_t words[sizeof(tags) / sizeof(uint64_t)];
+    memcpy(&tags, set->tags, sizeof(tags));
+    tags = (tag_lanes)(tags == tag_of(hash)) & bits;
+    memcpy(words, &tags, sizeof(words));
+    uint64_t hits = words[0] | words[1] | words[2] | words[3];
+    hits |= hits >> 32;
+    hits |= hits >> 16;
+    return (unsigned)hits & set->occupied;
+}
+
+/* The slot among `hits` that holds the hash; NO_SLOT when none does. */
+static unsigned set_find(const struct set *set, const struct hash *hash, unsigned hits)
+{
+    for (; hits != 0; hits &= hits - 1) {
         unsigned i = (unsigned)__builtin_ctz(hits);
         if (set->slots[i].hash.lo == hash->lo && set->slots[i].hash.hi == hash->hi) {
             return i;
@@ -160,6 +178,7 @@ static void place_charges(const struct local *local, const struct store_take *ta
         size_t set_idx = (size_t)((hash.lo >> 32) * local->n_sets >> 32);
         places[i].set = &local->sets[set_idx];
         __builtin_prefetch(places[i].set, 1);
+        __builtin_prefetch(places[i].set->expires_s, 1);
     }
 }
 
@@ -183,6 +202,21 @@ static unsigned sort_sets(const struct place *places, unsigned n, struct set **s
     return n_sorted;
 }
 
+/* Find every counter by its tag first, so that the misses of memory overlap. */
+static void find_slots(struct place *places, unsigned n)
+{
+    for (unsigned i = 0; i < n; i++) {
+        struct place *place = &places[i];
+        place->hits = set_hits(place->set, &place->hash);
+        if (place->hits != 0) {
+            __builtin_prefetch(&place->set->slots[__builtin_ctz(place->hits)], 1);
+        }
+    }
+    for (unsigned i = 0; i < n; i++) {
+        places[i].slot = set_find(places[i].set, &places[i].hash, places[i].hits);
+    }
+}
+
 /* Answer every charge on a copy of its state; nothing is written back yet, but for the
  * stamp of a counter that a stepped clock had left in the future. */
 static bool answer_charges(struct store_take *take, struct place *places)
@@ -191,7 +225,6 @@ static bool answer_charges(struct store_take *take, struct place *places)
     for (unsigned i = 0; i < take->n_charges; i++) {
         struct store_charge *charge = &take->charges[i];
         struct place *place = &places[i];
-        place->slot = set_find(place->set, &place->hash);
         place->state = (struct limit_state){0};
         if (place->slot != NO_SLOT) {
             struct limit_state *held = &place->set->slots[place->slot].state;
@@ -277,8 +310,8 @@ static void charge_all(struct store_take *take, struct place *places)
 static void local_take(struct store *store, struct store_take *take)
 {
     const struct local *local = to_local(store);
-    struct place places[STORE_CHARGES_MAX];
-    struct set *sorted[STORE_CHARGES_MAX + 1];
+    UNCLEARED struct place places[STORE_CHARGES_MAX];
+    UNCLEARED struct set *sorted[STORE_CHARGES_MAX + 1];
     ENSURE(take->n_charges <= STORE_CHARGES_MAX);
 
     place_charges(local, take, places);
@@ -286,6 +319,7 @@ static void local_take(struct store *store, struct store_take *take)
     for (unsigned i = 0; i < n_sets; i++) {
         set_lock(sorted[i]);
     }
+    find_slots(places, take->n_charges);
     take->is_allowed = answer_charges(take, places);
     if (take->is_allowed) {
         charge_all(take, places);
@@ -329,6 +363,8 @@ struct store *local_new(size_t memory_bytes, const uint8_t *secret)
         free(local);
         return NULL;
     }
+    /* Counters lie at random places: with small pages each would cost a page walk. */
+    (void)madvise(sets, n_sets * sizeof(struct set), MADV_HUGEPAGE);
     local->store.ops = &local_ops;
     local->sets = sets;
     local->n_sets = n_sets;

@@ -7,11 +7,12 @@
  * then, as after a recv, and making them is not counted.
  */
 #include <inttypes.h>
-#include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+
+#include <sodium.h>
 
 #include "rules/rules.h"
 #include "spop/bytes.h"
@@ -231,10 +232,11 @@ static struct scene *scene_new(unsigned n_rules, int64_t requests, uint64_t n_ke
     scene->n_rules = n_rules;
     scene->now = clock_now();
     prng_init(&scene->prng, n_rules);
-    scene->options.variables = variables_default() | VARIABLE_BIT(VARIABLE_RATELIMIT)
-                               | VARIABLE_BIT(VARIABLE_POLICY)
-                               | VARIABLE_BIT(VARIABLE_PROBLEM);
-    scene->options.retry_jitter_permille = 100;
+    decide_options_init(&scene->options, variables_default()
+                                             | VARIABLE_BIT(VARIABLE_RATELIMIT)
+                                             | VARIABLE_BIT(VARIABLE_POLICY)
+                                             | VARIABLE_BIT(VARIABLE_PROBLEM));
+    scene->options.jitter.permille = 100;
     scene->set = load_set(n_rules, requests);
     scene->decide.set = scene->set;
     scene->decide.options = &scene->options;

@@ -26,6 +26,8 @@
 #include "spop/frame.h"
 #include "spop/session.h"
 
+#include "tests/support/variable.h"
+
 enum {
     WORKERS_MAX = 16,
     IN_BYTES = SPOP_PREFIX_BYTES + SPOP_HELLO_BYTES_MAX, /* HAProxy's frame size */
@@ -67,7 +69,7 @@ static void die(const char *what)
 
 static void set_text(struct spop_ack *ack, const char *name, const char *text)
 {
-    spop_ack_set_string(ack, SPOP_SCOPE_TXN, name, spop_bytes_view(text));
+    spop_ack_set_string(ack, variable(SPOP_SCOPE_TXN, name), spop_bytes_view(text));
 }
 
 /* What the two rules of proxy.sh make of a request, with the default variables. */
@@ -79,7 +81,7 @@ static void make_actions(void)
     spop_writer_init(&w, actions_buf, sizeof(actions_buf));
     spop_ack_begin(&ack, &w, 0, 0, SPOP_HELLO_BYTES_MAX);
     set_text(&ack, "action", "allow");
-    spop_ack_set_bool(&ack, SPOP_SCOPE_TXN, "deny", false);
+    spop_ack_set_bool(&ack, variable(SPOP_SCOPE_TXN, "deny"), false);
     set_text(&ack, "rule", "per_address");
     set_text(&ack, "ratelimit",
              "\"per_address\";r=999999999;t=60, \"per_client\";r=9999999;t=60");

@@ -26,7 +26,7 @@ bool decider_init(struct decider *d, const char *rules)
     if (set == NULL) {
         return false;
     }
-    d->options.variables = (VARIABLE_BIT(VARIABLES_N) - 1);
+    decide_options_init(&d->options, VARIABLE_BIT(VARIABLES_N) - 1);
     d->decide.options = &d->options;
     d->decide.set = decide_set_new(set);
     d->decide.store = local_new((size_t)1 << 20, SECRET);

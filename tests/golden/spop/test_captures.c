@@ -16,6 +16,7 @@
 #include "spop/session.h"
 
 #include "tests/support/hex.h"
+#include "tests/support/variable.h"
 #include "tests/unit/spop/support.h"
 
 enum {
@@ -94,7 +95,7 @@ static void notify_answer(const struct spop_event *event, size_t frame_bytes_max
     int64_t n_args = payload_walk(event->payload);
     struct spop_ack ack;
     spop_ack_begin(&ack, out, event->stream_id, event->frame_id, frame_bytes_max);
-    spop_ack_set_int64(&ack, SPOP_SCOPE_TXN, "n_args", n_args);
+    spop_ack_set_int64(&ack, variable(SPOP_SCOPE_TXN, "n_args"), n_args);
     spop_ack_end(&ack);
 
     struct spop_frame frame;

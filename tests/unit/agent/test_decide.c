@@ -305,8 +305,8 @@ static void outcomes_are_counted_by_limit(void **context)
 static void jitter_is_bounded_and_stable(void **context)
 {
     struct decider *d = *context;
-    d->options.retry_jitter_permille = 1000;
-    d->options.secret[0] = 9;
+    d->options.jitter.permille = 1000;
+    d->options.jitter.secret[0] = 9;
     bool has_moved = false;
     for (int key = 0; key < 50; key++) {
         char name[8] = {'k', (char)('0' + key / 10), (char)('0' + key % 10)};

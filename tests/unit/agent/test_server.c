@@ -73,7 +73,7 @@ static bool make_parts(void)
     struct rules_set *rules = rules_load("test.yaml", text, &diags);
     f.set = rules != NULL ? decide_set_new(rules) : NULL;
     f.store = local_new((size_t)1 << 20, SECRET);
-    f.options.variables = variables_default();
+    decide_options_init(&f.options, variables_default());
     for (int i = 0; i < WORKERS; i++) {
         f.counters[i] = counters_new(1);
     }

@@ -10,6 +10,7 @@
 #include "spop/frame.h"
 
 #include "tests/support/death.h"
+#include "tests/support/variable.h"
 #include "tests/unit/spop/support.h"
 
 enum {
@@ -25,14 +26,14 @@ static void acks_are_byte_exact(void **state)
     spop_writer_init(&w, buf, sizeof(buf));
 
     spop_ack_begin(&ack, &w, 0, 1, FRAME_SIZE);
-    spop_ack_set_bool(&ack, SPOP_SCOPE_TXN, "allow", true);
+    spop_ack_set_bool(&ack, variable(SPOP_SCOPE_TXN, "allow"), true);
     spop_ack_end(&ack);
     assert_int_equal(ack.n_actions, 1);
 
     spop_ack_begin(&ack, &w, 300, 2, FRAME_SIZE);
-    spop_ack_set_bool(&ack, SPOP_SCOPE_TXN, "allow", false);
-    spop_ack_set_int64(&ack, SPOP_SCOPE_TXN, "retry_after", 30);
-    spop_ack_set_int64(&ack, SPOP_SCOPE_TXN, "remaining", 0);
+    spop_ack_set_bool(&ack, variable(SPOP_SCOPE_TXN, "allow"), false);
+    spop_ack_set_int64(&ack, variable(SPOP_SCOPE_TXN, "retry_after"), 30);
+    spop_ack_set_int64(&ack, variable(SPOP_SCOPE_TXN, "remaining"), 0);
     spop_ack_end(&ack);
 
     spop_ack_begin(&ack, &w, 1, 1, FRAME_SIZE);
@@ -54,10 +55,10 @@ static void every_kind_of_action_is_byte_exact(void **state)
     struct spop_ack ack;
     spop_writer_init(&w, buf, sizeof(buf));
     spop_ack_begin(&ack, &w, UINT64_MAX, (uint64_t)1 << 63, FRAME_SIZE);
-    spop_ack_set_int64(&ack, SPOP_SCOPE_PROC, "a.b", -5);
-    spop_ack_set_string(&ack, SPOP_SCOPE_SESS, "S", spop_bytes_view("text"));
-    spop_ack_set_string(&ack, SPOP_SCOPE_REQ, "e", (struct spop_bytes){0});
-    spop_ack_unset(&ack, SPOP_SCOPE_RES, "u_9");
+    spop_ack_set_int64(&ack, variable(SPOP_SCOPE_PROC, "a.b"), -5);
+    spop_ack_set_string(&ack, variable(SPOP_SCOPE_SESS, "S"), spop_bytes_view("text"));
+    spop_ack_set_string(&ack, variable(SPOP_SCOPE_REQ, "e"), (struct spop_bytes){0});
+    spop_ack_unset(&ack, variable(SPOP_SCOPE_RES, "u_9"));
     spop_ack_end(&ack);
     assert_int_equal(ack.n_actions, 4);
     expect_bytes("ack", written(&w),
@@ -78,10 +79,10 @@ static void an_action_without_room_is_left_out(void **state)
     spop_writer_init(&w, buf, sizeof(buf));
     spop_write_u8(&w, 0xaa);
     spop_ack_begin(&ack, &w, 1, 1, SPOP_FRAME_SIZE_MIN);
-    spop_ack_set_bool(&ack, SPOP_SCOPE_TXN, "deny", false);
-    spop_ack_set_string(&ack, SPOP_SCOPE_TXN, "big",
+    spop_ack_set_bool(&ack, variable(SPOP_SCOPE_TXN, "deny"), false);
+    spop_ack_set_string(&ack, variable(SPOP_SCOPE_TXN, "big"),
                         (struct spop_bytes){text, sizeof(text)});
-    spop_ack_set_bool(&ack, SPOP_SCOPE_TXN, "late", true);
+    spop_ack_set_bool(&ack, variable(SPOP_SCOPE_TXN, "late"), true);
     spop_ack_end(&ack);
     assert_int_equal(ack.n_actions, 2);
     assert_int_equal(ack.n_left_out, 1);
@@ -103,7 +104,7 @@ static void a_frame_is_filled_to_its_last_byte(void **state)
         struct spop_ack ack;
         spop_writer_init(&w, buf, sizeof(buf));
         spop_ack_begin(&ack, &w, 1, 1, SPOP_FRAME_SIZE_MIN);
-        spop_ack_set_string(&ack, SPOP_SCOPE_TXN, "a",
+        spop_ack_set_string(&ack, variable(SPOP_SCOPE_TXN, "a"),
                             (struct spop_bytes){text, fits + over});
         spop_ack_end(&ack);
         assert_int_equal(ack.n_left_out, over);
@@ -119,7 +120,7 @@ static void an_action_is_left_out_when_the_output_is_full(void **state)
     struct spop_ack ack;
     spop_writer_init(&w, buf, sizeof(buf));
     spop_ack_begin(&ack, &w, UINT64_MAX, UINT64_MAX, FRAME_SIZE);
-    spop_ack_set_string(&ack, SPOP_SCOPE_TXN, "a",
+    spop_ack_set_string(&ack, variable(SPOP_SCOPE_TXN, "a"),
                         spop_bytes_view("thirty characters and some more"));
     assert_int_equal(ack.n_left_out, 1);
     spop_ack_end(&ack);
@@ -136,7 +137,7 @@ static void set_a_name(void *arg)
     struct spop_ack ack;
     spop_writer_init(&w, buf, sizeof(buf));
     spop_ack_begin(&ack, &w, 1, 1, FRAME_SIZE);
-    spop_ack_set_bool(&ack, SPOP_SCOPE_TXN, arg, true);
+    spop_ack_set_bool(&ack, variable(SPOP_SCOPE_TXN, arg), true);
 }
 
 static void begin_with_a_size(void *arg)
