@@ -17,6 +17,7 @@ Installs what is missing (as root, or with sudo), builds under build/ and runs a
 With --long also:
   tsan      all that needs no HAProxy, under ThreadSanitizer
   e2e-asan  the end-to-end tests with the agent under AddressSanitizer and UBSan
+  demo      haproxy/demo.sh
   e2e-loop  the end-to-end tests ten times over
 HAPROXY=/path/to/haproxy runs the end-to-end tests on that HAProxy.
 Exit code: 0 all passed, 1 something failed, 2 usage.
@@ -51,6 +52,16 @@ stage() { # PRESET CTEST-ARGUMENT...
     fi
 }
 
+run_demo() {
+    echo "== demo"
+    if haproxy/demo.sh; then
+        summary+=("-- demo" "passed")
+    else
+        summary+=("-- demo" "failed")
+        failed=1
+    fi
+}
+
 run_long() {
     # TSan needs the memory layout that setarch -R gives it.
     if build tsan; then
@@ -60,6 +71,7 @@ run_long() {
         failed=1
     fi
     run_tests e2e-asan ctest --preset asan --parallel "$jobs" --label-regex e2e
+    run_demo
     run_tests e2e-loop ctest --preset release --parallel "$jobs" --label-regex e2e --repeat until-fail:10
 }
 
