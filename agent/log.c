@@ -1,5 +1,6 @@
 #include "agent/log.h"
 
+#include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -43,6 +44,14 @@ static size_t make_printable(char *line, size_t cap, const char *text)
     return len;
 }
 
+/* A pipe or socket that nobody reads must not hold us up: its line is lost instead. One
+ * that is ready takes a line whole. */
+static bool can_write(void)
+{
+    struct pollfd err = {.fd = STDERR_FILENO, .events = POLLOUT};
+    return poll(&err, 1, 0) == 1 && (err.revents & POLLOUT) != 0;
+}
+
 static void write_line(enum log_level level, const char *format, va_list args)
 {
     static const char *const journal_prefixes[4] = {"<3>", "<4>", "<6>", "<7>"};
@@ -57,8 +66,10 @@ static void write_line(enum log_level level, const char *format, va_list args)
     size_t len = n > 0 ? (size_t)n : 0;
     len += make_printable(line + len, sizeof(line) - len - 1, text);
     line[len++] = '\n';
-    ssize_t written = write(STDERR_FILENO, line, len);
-    (void)written; /* nobody is left to be told */
+    if (can_write()) {
+        ssize_t written = write(STDERR_FILENO, line, len);
+        (void)written; /* nobody is left to be told */
+    }
 }
 
 #define DEFINE_LOG(name, level)          \

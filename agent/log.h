@@ -5,8 +5,8 @@
  *            outside printable ASCII are written as \xNN, so no peer can forge a line.
  * Ownership: nothing is kept.
  * Threads:   any. log_start before threads start.
- * Errors:    a line that cannot be written is lost; logging never blocks the agent's
- *            decisions: nothing on the local decision path logs.
+ * Errors:    a line that cannot be written at once is lost: nobody waits for a reader of
+ *            standard error. Nothing on the local decision path logs.
  * Limits:    LOG_LINE_BYTES_MAX, cut beyond.
  */
 #ifndef AGENT_LOG_H

@@ -21,6 +21,10 @@
 #include "agent/log.h"
 #include "agent/store/local.h"
 
+enum {
+    IGNORED_SIGNALS = 3
+};
+
 /* Everything that lives as long as the daemon. */
 struct daemon {
     const struct config *config;
@@ -35,6 +39,7 @@ struct daemon {
     struct runtime *runtimes[CONFIG_RUNTIMES_MAX];
     struct ev_signal terminate;
     struct ev_signal interrupt;
+    struct ev_signal ignored[IGNORED_SIGNALS];
     struct show_source shown;
 };
 
@@ -43,6 +48,15 @@ static void on_terminate(struct ev_loop *loop, struct ev_signal *signal, int eve
     (void)signal;
     (void)events;
     ev_break(loop, EVBREAK_ALL);
+}
+
+/* A signal that means nothing here must not end what HAProxy relies on. */
+static void on_ignored(struct ev_loop *loop, struct ev_signal *signal, int events)
+{
+    (void)loop;
+    (void)events;
+    log_warning("%s is ignored: SIGTERM stops, a restart reads the rules anew",
+                strsignal(signal->signum));
 }
 
 /* As many descriptors as we are allowed: each connection is one. */
@@ -166,6 +180,11 @@ static bool start_runtimes(struct daemon *daemon)
 
 static void start_signals(struct daemon *daemon)
 {
+    static const int ignored[IGNORED_SIGNALS] = {SIGHUP, SIGUSR1, SIGUSR2};
+    for (int i = 0; i < IGNORED_SIGNALS; i++) {
+        ev_signal_init(&daemon->ignored[i], on_ignored, ignored[i]);
+        ev_signal_start(daemon->loop, &daemon->ignored[i]);
+    }
     (void)signal(SIGPIPE, SIG_IGN);
     ev_signal_init(&daemon->terminate, on_terminate, SIGTERM);
     ev_signal_start(daemon->loop, &daemon->terminate);
@@ -205,6 +224,9 @@ static void daemon_release(struct daemon *daemon)
     if (daemon->loop != NULL) {
         ev_signal_stop(daemon->loop, &daemon->terminate);
         ev_signal_stop(daemon->loop, &daemon->interrupt);
+        for (int i = 0; i < IGNORED_SIGNALS; i++) {
+            ev_signal_stop(daemon->loop, &daemon->ignored[i]);
+        }
         ev_loop_destroy(daemon->loop);
     }
     for (unsigned i = 0; i < daemon->n_counters; i++) {

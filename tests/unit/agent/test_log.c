@@ -70,6 +70,20 @@ static void long_lines_are_cut(void **context)
     assert_ptr_equal(strchr(said, '\n'), said + len - 1);
 }
 
+/* A pipe that nobody reads: lines are lost, and nobody is held up. */
+static void full_pipe_blocks_nobody(void **context)
+{
+    (void)context;
+    static char text[900];
+    memset(text, 'x', sizeof(text) - 1);
+    listen_in();
+    for (int i = 0; i < 1000; i++) {
+        log_info("%s", text);
+    }
+    stop_listening();
+    assert_memory_equal(said, "info: xxx", 9);
+}
+
 static void journal_gets_its_prefix(void **context)
 {
     (void)context;
@@ -90,6 +104,7 @@ int main(void)
         cmocka_unit_test(levels),
         cmocka_unit_test(one_line_whatever_is_said),
         cmocka_unit_test(long_lines_are_cut),
+        cmocka_unit_test(full_pipe_blocks_nobody),
         cmocka_unit_test(journal_gets_its_prefix),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
