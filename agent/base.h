@@ -27,6 +27,9 @@
 #define ENSURE(condition) \
     ((condition) ? (void)0 : ensure_failed(#condition, __FILE__, __LINE__))
 
+/** Where a switch over a closed enum has no case left. */
+#define NEVER(what) ensure_failed(what, __FILE__, __LINE__)
+
 _Noreturn void ensure_failed(const char *condition, const char *file, int line);
 
 #endif

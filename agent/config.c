@@ -201,9 +201,9 @@ static void read_retry_jitter(struct reader *reader, const struct yamltree_node 
     if (text == NULL) {
         return;
     }
-    int64_t permille = whole_number(text, &rest);
-    bool is_ok = permille == 0 || permille == 1;
-    permille *= 1000;
+    int64_t whole = whole_number(text, &rest);
+    bool is_ok = whole == 0 || whole == 1;
+    int64_t permille = is_ok ? whole * 1000 : 0;
     if (is_ok && *rest == '.') {
         int64_t weight = 100;
         for (rest++; *rest >= '0' && *rest <= '9' && weight > 0; rest++) {
@@ -244,6 +244,10 @@ static void read_variables_item(struct reader *reader, const struct yamltree_nod
 
 static void read_variables(struct reader *reader, const struct yamltree_node *node)
 {
+    if (node->kind == YAMLTREE_SEQUENCE && node->n_children == 0) {
+        refuse(reader, node, "at least one variable: HAProxy goes by action and deny");
+        return;
+    }
     reader->config->variables = 0;
     each_item(reader, node, read_variables_item);
 }
@@ -436,11 +440,10 @@ static void read_tree(struct config *config, const struct yamltree *tree,
 bool config_read(struct config *config, const char *path, FILE *errors)
 {
     size_t len = 0;
-    char *text = file_read(path, CONFIG_FILE_BYTES_MAX, &len);
+    const char *error = NULL;
+    char *text = file_read(path, CONFIG_FILE_BYTES_MAX, &len, &error);
     if (text == NULL) {
-        char reason[64];
-        (void)fprintf(errors, "%s: %s\n", path,
-                      strerror_r(errno, reason, sizeof(reason)));
+        (void)fprintf(errors, "%s: %s\n", path, error);
         return false;
     }
     bool ok = false;

@@ -1,46 +1,70 @@
 #include "agent/file.h"
 
 #include <errno.h>
-#include <stdio.h>
+#include <fcntl.h>
 #include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
-char *file_read(const char *path, size_t bytes_max, size_t *len)
+#include <sys/stat.h>
+
+/* Read up to `cap` bytes, or to the end; -1 with errno. */
+static ssize_t read_up_to(int fd, char *buf, size_t cap)
 {
-    char *bytes = NULL;
-    FILE *file = fopen(path, "rbe");
-    if (file == NULL) {
-        return NULL;
-    }
-    size_t cap = 65536;
     size_t n = 0;
-    for (;;) {
-        char *grown = realloc(bytes, cap + 1);
-        if (grown == NULL) {
-            errno = ENOMEM;
-            goto fail;
+    while (n < cap) {
+        ssize_t part = read(fd, buf + n, cap - n);
+        if (part < 0 && errno == EINTR) {
+            continue;
         }
-        bytes = grown;
-        n += fread(bytes + n, 1, cap - n, file);
-        if (n < cap || n > bytes_max) {
+        if (part < 0) {
+            return -1;
+        }
+        if (part == 0) {
             break;
         }
-        cap *= 2;
+        n += (size_t)part;
     }
-    if (ferror(file) != 0) {
-        goto fail; /* fread has left errno */
-    }
-    if (n > bytes_max) {
-        errno = EFBIG;
+    return (ssize_t)n;
+}
+
+char *file_read(const char *path, size_t bytes_max, size_t *len, const char **error)
+{
+    char *bytes = NULL;
+    size_t cap = 0;
+    ssize_t n = 0;
+    struct stat st = {0};
+    int fd = open(path,
+                  O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a FIFO must not hold us */
+    if (fd < 0 || fstat(fd, &st) != 0) {
+        *error = strerrordesc_np(errno);
         goto fail;
     }
-    (void)fclose(file);
+    if (!S_ISREG(st.st_mode)) {
+        *error = "not a regular file";
+        goto fail;
+    }
+    /* One byte more than allowed tells a file that is too large, or grows. */
+    cap = (size_t)st.st_size < bytes_max ? (size_t)st.st_size + 1 : bytes_max + 1;
+    bytes = malloc(cap + 1);
+    n = bytes != NULL ? read_up_to(fd, bytes, cap) : -1;
+    if (n < 0) {
+        *error = strerrordesc_np(errno);
+        goto fail;
+    }
+    if ((size_t)n == cap) {
+        *error = cap > bytes_max ? "the file is too large"
+                                 : "the file is being written";
+        goto fail;
+    }
+    (void)close(fd);
     bytes[n] = '\0';
-    *len = n;
+    *len = (size_t)n;
     return bytes;
-fail:;
-    int error = errno;
+fail:
     free(bytes);
-    (void)fclose(file);
-    errno = error;
+    if (fd >= 0) {
+        (void)close(fd);
+    }
     return NULL;
 }

@@ -11,10 +11,12 @@
 /**
  * Read a regular file.
  *
- * @param bytes_max  a larger file is an error (EFBIG)
+ * @param bytes_max  a larger file is an error
  * @param len        its length in bytes
- * @return its bytes, to be freed by the caller, or NULL and errno
+ * @param error      on failure a text that says why, never to be freed
+ * @return its bytes with a NUL behind them, to be freed by the caller; or NULL
  */
-MUST_USE char *file_read(const char *path, size_t bytes_max, size_t *len);
+MUST_USE char *file_read(const char *path, size_t bytes_max, size_t *len,
+                         const char **error);
 
 #endif

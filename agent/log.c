@@ -1,6 +1,7 @@
 #include "agent/log.h"
 
 #include <poll.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,6 +14,7 @@ const char *const log_level_names[4] = {"error", "warning", "info", "debug"};
 
 static enum log_level level_max = LOG_LEVEL_INFO;
 static bool is_journal;
+static pthread_mutex_t write_lock = PTHREAD_MUTEX_INITIALIZER;
 
 void log_start(enum log_level level)
 {
@@ -52,7 +54,9 @@ static bool can_write(void)
     return poll(&err, 1, 0) == 1 && (err.revents & POLLOUT) != 0;
 }
 
-static void write_line(enum log_level level, const char *format, va_list args)
+__attribute__((format(printf, 2, 0))) static void write_line(enum log_level level,
+                                                             const char *format,
+                                                             va_list args)
 {
     static const char *const journal_prefixes[4] = {"<3>", "<4>", "<6>", "<7>"};
     if (!log_is_on(level)) {
@@ -66,10 +70,12 @@ static void write_line(enum log_level level, const char *format, va_list args)
     size_t len = n > 0 ? (size_t)n : 0;
     len += make_printable(line + len, sizeof(line) - len - 1, text);
     line[len++] = '\n';
+    (void)pthread_mutex_lock(&write_lock);
     if (can_write()) {
         ssize_t written = write(STDERR_FILENO, line, len);
         (void)written; /* nobody is left to be told */
     }
+    (void)pthread_mutex_unlock(&write_lock);
 }
 
 #define DEFINE_LOG(name, level)          \

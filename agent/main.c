@@ -1,5 +1,9 @@
+#include <fcntl.h>
+#include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "agent/base.h"
 #include "agent/command/command.h"
@@ -23,8 +27,23 @@ static void print_usage(FILE *out)
     (void)fprintf(out, "\nEach command has --help.\n");
 }
 
+/* What is opened first must not become standard output or error. */
+static bool open_standard_descriptors(void)
+{
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
+        if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDWR) != fd) {
+            return false;
+        }
+    }
+    return true;
+}
+
 int main(int argc, char **argv)
 {
+    (void)signal(SIGPIPE, SIG_IGN); /* a peer that went away is an error of send */
+    if (!open_standard_descriptors()) {
+        return EXIT_CODE_FAILED;
+    }
     const char *name = argc > 1 ? argv[1] : "";
     for (size_t i = 0; i < ARRAY_LEN(commands); i++) {
         if (strcmp(name, commands[i].name) == 0) {

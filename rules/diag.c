@@ -74,6 +74,27 @@ static bool is_continuation(uint8_t byte)
     return (byte & 0xc0) == 0x80;
 }
 
+/** A mark that lies in the text: libyaml puts the end of a file without a last newline on
+ * a line of its own, where people would look in vain. */
+static struct rules_mark mark_within(struct rules_mark mark, const uint8_t *source,
+                                     size_t len)
+{
+    struct rules_mark end = {1, 1};
+    size_t off = 0;
+
+    while (off < len && end.line < mark.line) {
+        size_t n = break_len(source + off, len - off);
+
+        if (n > 0) {
+            end = (struct rules_mark){end.line + 1, 1};
+        } else {
+            end.column += !is_continuation(source[off]);
+        }
+        off += n > 0 ? n : 1;
+    }
+    return mark.line > end.line ? end : mark;
+}
+
 static char character_show(uint8_t byte)
 {
     if (byte == '\t') {
@@ -139,6 +160,9 @@ void rules_diags_vadd(struct rules_diags *diags, enum rules_severity severity,
         return;
     }
 
+    if (source != NULL) {
+        mark = mark_within(mark, (const uint8_t *)source, source_len);
+    }
     struct rules_diag *diag = diag_insert(diags, mark);
 
     *diag = (struct rules_diag){.severity = severity, .mark = mark, .code = code};

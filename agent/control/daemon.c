@@ -22,12 +22,15 @@
 #include "agent/store/local.h"
 
 enum {
-    IGNORED_SIGNALS = 3
+    IGNORED_SIGNALS = 3,
+    DESCRIPTORS_RESERVED = 32, /* standard ones, listeners, the main loop, files read */
+    DESCRIPTORS_A_WORKER = 4,
 };
 
 /* Everything that lives as long as the daemon. */
 struct daemon {
     const struct config *config;
+    unsigned connections_max;
     struct decide_options options;
     struct decide_set *set;
     struct store *store;
@@ -59,19 +62,32 @@ static void on_ignored(struct ev_loop *loop, struct ev_signal *signal, int event
                 strsignal(signal->signum));
 }
 
-/* As many descriptors as we are allowed: each connection is one. */
-static void raise_descriptors(void)
+/* As many descriptors as we are allowed: each connection is one. The rest is for the
+ * runtime sockets and their clients, listeners, and what event loops need. Answers how
+ * many connections there can be; 0, with a log line, when that is none. */
+static unsigned raise_descriptors(const struct config *config)
 {
     struct rlimit limit;
     if (getrlimit(RLIMIT_NOFILE, &limit) != 0) {
-        return;
+        return SERVER_CONNECTIONS_MAX;
     }
     limit.rlim_cur = limit.rlim_max;
     (void)setrlimit(RLIMIT_NOFILE, &limit);
-    if (limit.rlim_max < SERVER_CONNECTIONS_MAX + 64) {
-        log_warning("only %ju descriptors: raise LimitNOFILE for %d connections",
-                    (uintmax_t)limit.rlim_max, (int)SERVER_CONNECTIONS_MAX);
+    rlim_t reserved = DESCRIPTORS_RESERVED + config->n_workers * DESCRIPTORS_A_WORKER
+                      + config->n_runtimes * RUNTIME_CLIENTS_MAX;
+    if (limit.rlim_max <= reserved) {
+        log_error(
+            "only %ju descriptors are allowed: raise LimitNOFILE, or ulimit -n, to "
+            "%ju and more",
+            (uintmax_t)limit.rlim_max, (uintmax_t)reserved + SERVER_CONNECTIONS_MAX);
+        return 0;
     }
+    if (limit.rlim_max - reserved >= SERVER_CONNECTIONS_MAX) {
+        return SERVER_CONNECTIONS_MAX;
+    }
+    log_warning("only %ju descriptors are allowed: no more than %ju connections",
+                (uintmax_t)limit.rlim_max, (uintmax_t)(limit.rlim_max - reserved));
+    return (unsigned)(limit.rlim_max - reserved);
 }
 
 static struct decide_set *load_rules(const char *path)
@@ -81,10 +97,10 @@ static struct decide_set *load_rules(const char *path)
     struct rules_diags *diags = NULL;
     struct rules_bytes bytes = {0};
     size_t len = 0;
-    char *text = file_read(path, RULES_FILE_BYTES_MAX, &len);
+    const char *error = NULL;
+    char *text = file_read(path, RULES_FILE_BYTES_MAX, &len, &error);
     if (text == NULL) {
-        char reason[64];
-        log_error("%s: %s", path, strerror_r(errno, reason, sizeof(reason)));
+        log_error("%s: %s", path, error);
         return NULL;
     }
     diags = malloc(sizeof(*diags));
@@ -97,7 +113,7 @@ static struct decide_set *load_rules(const char *path)
     rules = rules_load(path, bytes, diags);
     rules_diags_print(diags, stderr);
     if (rules == NULL) {
-        log_error("%s: %" PRIu32 " errors, nothing is served", path, diags->n_errors);
+        log_error("%s: nothing is served; errors: %" PRIu32, path, diags->n_errors);
         goto out;
     }
     set = decide_set_new(rules);
@@ -142,7 +158,7 @@ static bool start_server(struct daemon *daemon)
 {
     struct server_options options = {
         .n_workers = daemon->config->n_workers,
-        .connections_max = SERVER_CONNECTIONS_MAX,
+        .connections_max = daemon->connections_max,
         .n_addresses = daemon->config->n_listen,
         .addresses = daemon->config->listen,
         .set = daemon->set,
@@ -185,7 +201,6 @@ static void start_signals(struct daemon *daemon)
         ev_signal_init(&daemon->ignored[i], on_ignored, ignored[i]);
         ev_signal_start(daemon->loop, &daemon->ignored[i]);
     }
-    (void)signal(SIGPIPE, SIG_IGN);
     ev_signal_init(&daemon->terminate, on_terminate, SIGTERM);
     ev_signal_start(daemon->loop, &daemon->terminate);
     ev_signal_init(&daemon->interrupt, on_terminate, SIGINT);
@@ -198,7 +213,10 @@ static bool daemon_start(struct daemon *daemon)
     daemon->options.jitter.permille = daemon->config->retry_jitter_permille;
     randombytes_buf(daemon->options.jitter.secret,
                     sizeof(daemon->options.jitter.secret));
-    raise_descriptors();
+    daemon->connections_max = raise_descriptors(daemon->config);
+    if (daemon->connections_max == 0) {
+        return false;
+    }
     daemon->set = load_rules(daemon->config->rules_path);
     if (daemon->set == NULL || !make_store(daemon) || !make_counters(daemon)) {
         return false;
@@ -214,6 +232,10 @@ static bool daemon_start(struct daemon *daemon)
 
 static void daemon_release(struct daemon *daemon)
 {
+    /* A second signal must not end by its default action what is ending well. */
+    sigset_t all;
+    (void)sigfillset(&all);
+    (void)pthread_sigmask(SIG_SETMASK, &all, NULL);
     for (unsigned i = 0; i < daemon->n_runtimes; i++) {
         runtime_stop(daemon->runtimes[i]);
     }

@@ -13,7 +13,7 @@
 
 struct client {
     struct ev_io io;
-    struct ev_timer idle;
+    struct ev_timer deadline; /* of the line, then of the answer */
     struct runtime *runtime;
     bool is_used;
     size_t line_len;
@@ -37,7 +37,7 @@ static void client_close(struct client *client)
 {
     struct ev_loop *loop = client->runtime->loop;
     ev_io_stop(loop, &client->io);
-    ev_timer_stop(loop, &client->idle);
+    ev_timer_stop(loop, &client->deadline);
     (void)close(client->io.fd);
     free(client->answer);
     client->answer = NULL;
@@ -87,14 +87,19 @@ static void run_line(struct client *client, FILE *out)
 }
 
 /* Run the line and turn to writing the answer. */
-static void client_answer(struct client *client)
+static void client_answer(struct client *client, bool is_too_long)
 {
     FILE *out = open_memstream(&client->answer, &client->answer_len);
     if (out == NULL) {
         client_close(client);
         return;
     }
-    run_line(client, out);
+    if (is_too_long) {
+        (void)fprintf(out, "The line is longer than %d bytes.\n",
+                      RUNTIME_LINE_BYTES_MAX - 1);
+    } else {
+        run_line(client, out);
+    }
     if (fclose(out) != 0) {
         client_close(client);
         return;
@@ -102,6 +107,8 @@ static void client_answer(struct client *client)
     ev_io_stop(client->runtime->loop, &client->io);
     ev_io_set(&client->io, client->io.fd, EV_WRITE);
     ev_io_start(client->runtime->loop, &client->io);
+    client->deadline.repeat = RUNTIME_ANSWER_S;
+    ev_timer_again(client->runtime->loop, &client->deadline);
 }
 
 static void client_write(struct client *client)
@@ -138,9 +145,10 @@ static void client_read(struct client *client)
     if (end != NULL) {
         *end = '\0';
     }
-    if (is_whole) {
-        client_answer(client);
-    } else if (n == 0 || client->line_len == RUNTIME_LINE_BYTES_MAX) {
+    bool is_too_long = !is_whole && client->line_len == RUNTIME_LINE_BYTES_MAX;
+    if (is_whole || is_too_long) {
+        client_answer(client, is_too_long);
+    } else if (n == 0) {
         client_close(client);
     }
 }
@@ -148,7 +156,7 @@ static void client_read(struct client *client)
 static void on_client(struct ev_loop *loop, struct ev_io *io, int events)
 {
     struct client *client = CONTAINER_OF(io, struct client, io);
-    ev_timer_again(loop, &client->idle);
+    (void)loop;
     if ((events & EV_WRITE) != 0) {
         client_write(client);
     } else {
@@ -156,11 +164,11 @@ static void on_client(struct ev_loop *loop, struct ev_io *io, int events)
     }
 }
 
-static void on_idle(struct ev_loop *loop, struct ev_timer *timer, int events)
+static void on_deadline(struct ev_loop *loop, struct ev_timer *timer, int events)
 {
     (void)loop;
     (void)events;
-    client_close(CONTAINER_OF(timer, struct client, idle));
+    client_close(CONTAINER_OF(timer, struct client, deadline));
 }
 
 static struct client *find_free(struct runtime *runtime)
@@ -203,8 +211,8 @@ static void on_acceptable(struct ev_loop *loop, struct ev_io *io, int events)
     client->is_used = true;
     ev_io_init(&client->io, on_client, fd, EV_READ);
     ev_io_start(loop, &client->io);
-    ev_timer_init(&client->idle, on_idle, 0, RUNTIME_IDLE_S);
-    ev_timer_again(loop, &client->idle);
+    ev_timer_init(&client->deadline, on_deadline, 0, RUNTIME_LINE_S);
+    ev_timer_again(loop, &client->deadline);
 }
 
 struct runtime *runtime_start(struct ev_loop *loop, const struct address *address,

@@ -7,7 +7,8 @@
  * Threads:   the main thread. A command runs to its end on the main loop and may allocate;
  *            no worker waits for it.
  * Errors:    a client that errs is told what is known; runtime_start logs.
- * Limits:    RUNTIME_LINE_BYTES_MAX, RUNTIME_CLIENTS_MAX, RUNTIME_IDLE_S.
+ * Limits:    RUNTIME_LINE_BYTES_MAX, RUNTIME_CLIENTS_MAX; each client has RUNTIME_LINE_S and
+ *            RUNTIME_ANSWER_S in all, so that slow ones do not hold the door.
  */
 #ifndef AGENT_CONTROL_RUNTIME_H
 #define AGENT_CONTROL_RUNTIME_H
@@ -21,8 +22,9 @@
 enum {
     RUNTIME_LINE_BYTES_MAX = 4096,
     RUNTIME_CLIENTS_MAX = 16,
-    RUNTIME_IDLE_S = 10, /* without a byte in or out */
-    RUNTIME_PAUSE_S = 1, /* out of descriptors, before the next try */
+    RUNTIME_LINE_S = 10,   /* for the line to come */
+    RUNTIME_ANSWER_S = 30, /* for the answer to be read */
+    RUNTIME_PAUSE_S = 1,   /* out of descriptors, before the next try */
 };
 
 typedef void runtime_command_fn(const void *context, FILE *out);

@@ -24,6 +24,7 @@ static void show_info(const void *context, FILE *out)
         enum counter counter;
     } lines[] = {
         {"Notifies", COUNTER_NOTIFIES},
+        {"Notifies_malformed", COUNTER_NOTIFIES_MALFORMED},
         {"Acks", COUNTER_ACKS},
         {"Requests_allowed", COUNTER_REQUESTS_ALLOWED},
         {"Requests_refused", COUNTER_REQUESTS_REFUSED},

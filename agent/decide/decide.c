@@ -64,6 +64,17 @@ static struct rules_value descriptor_value(char *buf, const struct spop_value *v
     return (struct rules_value){.type = RULES_ABSENT};
 }
 
+/* Whether a `domain` argument means this set: absent does, as does its name. */
+static bool is_own_domain(const struct decide_set *set, const struct spop_value *value)
+{
+    char number[DECIDE_NUMBER_BYTES_MAX];
+    struct rules_value domain = descriptor_value(number, value);
+    struct spop_bytes bytes = {.ptr = domain.bytes.ptr, .len = domain.bytes.len};
+    return domain.type == RULES_ABSENT
+           || (domain.type == RULES_TEXT
+               && is_text(bytes, set->domain, strlen(set->domain)));
+}
+
 /* Read the arguments of one check message; false when the message is for another
  * domain. Errors of the payload stay in the iterator. */
 static bool bind_arguments(struct decide_request *request, struct spop_notify *it)
@@ -79,10 +90,7 @@ static bool bind_arguments(struct decide_request *request, struct spop_notify *i
                                                                  &arg.value);
         }
         if (is_text(arg.name, domain_argument, sizeof(domain_argument) - 1)) {
-            bool has_text = arg.value.type == SPOP_VALUE_STRING
-                            || arg.value.type == SPOP_VALUE_BINARY;
-            is_ours = !has_text || arg.value.bytes.len == 0
-                      || is_text(arg.value.bytes, set->domain, strlen(set->domain));
+            is_ours = is_own_domain(set, &arg.value);
         }
     }
     return is_ours;

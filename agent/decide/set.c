@@ -12,8 +12,7 @@ static enum limit_algorithm algorithm_of(enum rules_algorithm algorithm)
     case RULES_TOKEN_BUCKET:
         return LIMIT_TOKEN_BUCKET;
     }
-    ENSURE(!"algorithm");
-    return LIMIT_SLIDING_WINDOW;
+    NEVER("algorithm");
 }
 
 /* draft-ietf-httpapi-ratelimit-headers-11, section 3.1; the burst of a bucket whose

@@ -17,7 +17,7 @@ void limit_align(const struct limit *limit, struct limit_state *state,
         token_bucket_align(limit, state, now);
         return;
     }
-    ENSURE(!"algorithm");
+    NEVER("algorithm");
 }
 
 bool limit_take(const struct limit *limit, struct limit_state *state,
@@ -29,8 +29,7 @@ bool limit_take(const struct limit *limit, struct limit_state *state,
     case LIMIT_TOKEN_BUCKET:
         return token_bucket_take(limit, state, now, cost, answer);
     }
-    ENSURE(!"algorithm");
-    return false;
+    NEVER("algorithm");
 }
 
 static int64_t us_to_s_up(int64_t us)

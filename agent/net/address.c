@@ -164,10 +164,16 @@ static bool clear_stale(const struct address *address, char *error)
     if (fd < 0) {
         return fail_errno(error, address->text, "socket");
     }
-    bool is_dead = connect(fd, (const struct sockaddr *)un, sizeof(*un)) != 0
-                   && errno == ECONNREFUSED;
+    int refusal = connect(fd, (const struct sockaddr *)un, sizeof(*un)) != 0 ? errno
+                                                                             : 0;
     (void)close(fd);
-    if (!is_dead) {
+    if (refusal == EACCES) {
+        return fail(
+            error, address->text,
+            "no permission to ask whether somebody serves this socket; remove it "
+            "if nobody does");
+    }
+    if (refusal != ECONNREFUSED) {
         return fail(error, address->text, "another process is serving this socket");
     }
     return unlink(un->sun_path) == 0 || fail_errno(error, address->text, "unlink");

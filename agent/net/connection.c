@@ -181,6 +181,7 @@ static void on_event(struct connection *c, const struct spop_event *event,
         counter_add(worker->decide.counters, COUNTER_NOTIFIES, 1);
         if (!decide_notify(&worker->decide, &worker->request, event, now, write_ack,
                            c)) {
+            counter_add(worker->decide.counters, COUNTER_NOTIFIES_MALFORMED, 1);
             end_invalid(c, SPOP_CODE_INVALID);
         }
         return;
@@ -359,17 +360,28 @@ static void on_io(struct ev_loop *loop, struct ev_io *io, int events)
     on_readable(c, now);
 }
 
+/* The only connections ever closed unheard: there is nothing to serve them with. */
+static void refuse_for_memory(struct worker *worker, int fd)
+{
+    struct instant now = clock_now();
+    (void)close(fd);
+    counter_add(worker->decide.counters, COUNTER_CONNECTIONS_FAILED, 1);
+    (void)atomic_fetch_sub_explicit(&worker->gone->n_open, 1, memory_order_relaxed);
+    if (instant_diff_us(now, worker->warned_at) >= WORKER_WARNING_US) {
+        worker->warned_at = now;
+        log_error("out of memory for connections (said at most once a minute)");
+    }
+}
+
 void connection_open(struct worker *worker, int fd)
 {
     struct connection *c = calloc(1, sizeof(*c));
     size_t in_cap = SPOP_PREFIX_BYTES + SPOP_HELLO_BYTES_MAX;
     uint8_t *in = malloc(in_cap);
     if (c == NULL || in == NULL) {
-        log_error("connection %d: out of memory", fd);
         free(c);
         free(in);
-        (void)close(fd);
-        (void)atomic_fetch_sub_explicit(&worker->gone->n_open, 1, memory_order_relaxed);
+        refuse_for_memory(worker, fd);
         return;
     }
     c->worker = worker;

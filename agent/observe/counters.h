@@ -19,9 +19,11 @@
 /** name, metric, help */
 #define COUNTER_TABLE(X)                                                               \
     X(CONNECTIONS_OPENED, "connections_opened_total", "Connections handed to workers") \
+    X(CONNECTIONS_FAILED, "connections_failed_total", "Connections without memory")    \
     X(CONNECTIONS_CLOSED, "connections_closed_total", "Connections closed")            \
     X(HEALTH_CHECKS, "health_checks_total", "HAProxy health checks answered")          \
     X(NOTIFIES, "notifies_total", "NOTIFY frames received")                            \
+    X(NOTIFIES_MALFORMED, "notifies_malformed_total", "NOTIFY frames without an ACK")  \
     X(ACKS, "acks_total", "ACK frames written to a connection's output")               \
     X(ACKS_NEUTRAL, "acks_neutral_total", "ACKs without a decision")                   \
     X(ACTIONS_LEFT_OUT, "actions_left_out_total", "Variables without room in an ACK")  \

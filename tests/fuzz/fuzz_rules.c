@@ -35,12 +35,11 @@ static void check_printable(const char *text, size_t cap)
     }
 }
 
-/* Lines, or more: YAML also breaks them at NEL, LS and PS, whose last bytes these are,
- * and libyaml puts what is missing at the end on a line of its own. */
+/* Lines, or more: YAML also breaks them at NEL, LS and PS, whose last bytes these are. */
 static uint32_t count_lines(const uint8_t *text, size_t len)
 {
     static const uint8_t breaks[] = {'\n', '\r', 0x85, 0xa8, 0xa9};
-    uint32_t n_lines = 2;
+    uint32_t n_lines = 1;
     for (size_t i = 0; i < len; i++) {
         n_lines += memchr(breaks, text[i], sizeof(breaks)) != NULL;
     }

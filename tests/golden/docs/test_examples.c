@@ -31,7 +31,8 @@ static void expect_rules(const char *name, const char *text, size_t len)
 
 static char *read_document(const char *path, size_t *len)
 {
-    char *text = file_read(path, DOCUMENT_BYTES_MAX, len);
+    const char *error = NULL;
+    char *text = file_read(path, DOCUMENT_BYTES_MAX, len, &error);
     assert_non_null(text);
     return text;
 }

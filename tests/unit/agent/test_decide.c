@@ -179,12 +179,32 @@ static void nothing_to_decide_is_a_neutral_ack(void **context)
     assert_int_equal(counter_get(d->decide.counters, COUNTER_ACKS_NEUTRAL), 3);
 }
 
+/* The file's domain, NULL and empty are ours; anything else of any type is not. */
 static void own_domain_is_decided(void **context)
 {
     struct decider *d = *context;
+    static const uint8_t bytes[16] = {0};
+    const struct spop_bytes name = {.ptr = (const uint8_t *)"api", .len = 3};
+    for (int type = SPOP_VALUE_NULL; type <= SPOP_VALUE_BINARY; type++) {
+        struct spop_value value = {.type = (enum spop_value_type)type};
+        bool is_text = type >= SPOP_VALUE_STRING;
+        if (is_text) {
+            value.bytes = name;
+        } else if (type >= SPOP_VALUE_IPV4) {
+            value.bytes.ptr = bytes;
+            value.bytes.len = type == SPOP_VALUE_IPV4 ? 4 : 16;
+        }
+        decider_begin(d);
+        decider_message(d, "ratelimit-check");
+        decider_arg(d, "domain", &value);
+        assert_true(decider_decide(d, START_US));
+        bool is_ours = is_text || type == SPOP_VALUE_NULL;
+        assert_string_equal(decoded_ack_text(&d->ack, "rule"),
+                            is_ours ? "everybody" : "");
+    }
     decider_begin(d);
     decider_message(d, "ratelimit-check");
-    decider_text(d, "domain", "api");
+    decider_text(d, "domain", "");
     assert_true(decider_decide(d, START_US));
     assert_string_equal(decoded_ack_text(&d->ack, "rule"), "everybody");
 }

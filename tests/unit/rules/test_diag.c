@@ -53,7 +53,8 @@ static void test_line_breaks(void **state)
                                  "c\xe2\x80\xa8"
                                  "d\xe2\x80\xa9"
                                  "e";
-    static const char *const lines[] = {"a", "b", "c", "d", "e", ""};
+    /* what lies behind the last line is shown at its end */
+    static const char *const lines[] = {"a", "b", "c", "d", "e", "e"};
 
     (void)state;
     rules_diags_init(&diags, "f");
@@ -61,6 +62,8 @@ static void test_line_breaks(void **state)
         add(i + 1, 1, source, "x");
         assert_string_equal(diags.kept[i].source, lines[i]);
     }
+    assert_int_equal(diags.kept[5].mark.line, 5);
+    assert_int_equal(diags.kept[5].mark.column, 2);
 }
 
 static void test_long_line(void **state)

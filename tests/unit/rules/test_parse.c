@@ -128,7 +128,8 @@ static const struct fault faults[] = {
     {KEY("[ip, user, ip]"), "duplicate-key-part", 6, 19},
     {KEY("[a, b, c, d, e, f, g]"), "too-many-key-parts", 6, 8},
     /* YAML */
-    {"a: [1", "yaml-syntax", 2, 1},
+    {"a: [1", "yaml-syntax", 1, 6},
+    {"a: [1\n", "yaml-syntax", 2, 1},
     {"a: b\n c: d: e", "yaml-syntax", 2, 3},
     {"a: \x01", "yaml-syntax", 1, 1},
     {"a: \xff", "yaml-encoding", 1, 4},
