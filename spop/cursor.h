@@ -8,11 +8,17 @@
  * Threads:   no shared state.
  * Errors:    `status`; the position stays where the failing call began.
  * Limits:    the memory given; a length is compared with what is left.
+ *
+ * The small ones are inline: every byte of a request goes through them.
  */
 #ifndef SPOP_CURSOR_H
 #define SPOP_CURSOR_H
 
+#include <string.h>
+
+#include "spop/ensure.h"
 #include "spop/spop.h"
+#include "spop/varint.h"
 
 struct spop_reader {
     const uint8_t *ptr;
@@ -27,26 +33,124 @@ struct spop_writer {
     enum spop_status status;
 };
 
-void spop_reader_init(struct spop_reader *r, struct spop_bytes bytes);
+static inline void spop_reader_init(struct spop_reader *r, struct spop_bytes bytes)
+{
+    *r = (struct spop_reader){.ptr = bytes.ptr, .len = bytes.len, .status = SPOP_OK};
+}
+
 /** Make `status`, an error, the reader's, unless it has one already. */
 void spop_reader_fail(struct spop_reader *r, enum spop_status status);
-uint8_t spop_read_u8(struct spop_reader *r);
+
+/** Whether `len` bytes are left; an error when they are not. */
+static inline bool spop_reader_has(struct spop_reader *r, uint64_t len)
+{
+    if (r->status != SPOP_OK) {
+        return false;
+    }
+    if (len > r->len) {
+        r->status = SPOP_ERR_SHORT;
+        return false;
+    }
+    return true;
+}
+
+/** Move past `len` bytes that are left. */
+static inline void spop_reader_skip(struct spop_reader *r, size_t len)
+{
+    if (len > 0) { /* nothing is added to a pointer that may be null */
+        r->ptr += len;
+        r->len -= len;
+    }
+}
+
+static inline uint8_t spop_read_u8(struct spop_reader *r)
+{
+    if (!spop_reader_has(r, 1)) {
+        return 0;
+    }
+    uint8_t byte = r->ptr[0];
+    spop_reader_skip(r, 1);
+    return byte;
+}
+
 uint32_t spop_read_be32(struct spop_reader *r);
+
+/** A peers varint of more than a byte, or none; for spop_read_varint. */
+uint64_t spop_read_long_varint(struct spop_reader *r);
+
 /** A peers varint (spop/varint.h). */
-uint64_t spop_read_varint(struct spop_reader *r);
+static inline uint64_t spop_read_varint(struct spop_reader *r)
+{
+    bool is_short = r->status == SPOP_OK && r->len > 0 && r->ptr[0] < SPOP_VARINT_LONG;
+    return is_short ? spop_read_u8(r) : spop_read_long_varint(r);
+}
+
 /** `len` bytes as a view; compared with what is left, never added to a pointer. */
-struct spop_bytes spop_read_bytes(struct spop_reader *r, uint64_t len);
+static inline struct spop_bytes spop_read_bytes(struct spop_reader *r, uint64_t len)
+{
+    if (!spop_reader_has(r, len)) {
+        return (struct spop_bytes){0};
+    }
+    struct spop_bytes bytes = {.ptr = r->ptr, .len = (size_t)len};
+    spop_reader_skip(r, (size_t)len);
+    return bytes;
+}
+
 /** A raw string: varint length and bytes, as every name is written. */
-struct spop_bytes spop_read_string(struct spop_reader *r);
+static inline struct spop_bytes spop_read_string(struct spop_reader *r)
+{
+    const uint8_t *start = r->ptr;
+    size_t start_len = r->len;
+    uint64_t len = spop_read_varint(r);
+    struct spop_bytes bytes = spop_read_bytes(r, len);
+    if (r->status != SPOP_OK) {
+        r->ptr = start;
+        r->len = start_len;
+    }
+    return bytes;
+}
 
 void spop_writer_init(struct spop_writer *w, uint8_t *buf, size_t cap);
-void spop_write_u8(struct spop_writer *w, uint8_t byte);
+
+/** @return bytes that can still be written; 0 after an error. */
+static inline size_t spop_writer_room(const struct spop_writer *w)
+{
+    SPOP_ENSURE(w->len <= w->cap);
+    return w->status == SPOP_OK ? w->cap - w->len : 0;
+}
+
+/** Whether there is room for `len` bytes; an error when there is not. */
+static inline bool spop_writer_has(struct spop_writer *w, size_t len)
+{
+    if (w->status != SPOP_OK) {
+        return false;
+    }
+    if (len > spop_writer_room(w)) {
+        w->status = SPOP_ERR_ROOM;
+        return false;
+    }
+    return true;
+}
+
+static inline void spop_write_u8(struct spop_writer *w, uint8_t byte)
+{
+    if (spop_writer_has(w, 1)) {
+        w->buf[w->len++] = byte;
+    }
+}
+
+static inline void spop_write_bytes(struct spop_writer *w, struct spop_bytes bytes)
+{
+    if (spop_writer_has(w, bytes.len) && bytes.len > 0) {
+        memcpy(w->buf + w->len, bytes.ptr, bytes.len);
+        w->len += bytes.len;
+    }
+}
+
 void spop_write_be32(struct spop_writer *w, uint32_t value);
 void spop_write_varint(struct spop_writer *w, uint64_t value);
-void spop_write_bytes(struct spop_writer *w, struct spop_bytes bytes);
 void spop_write_string(struct spop_writer *w, struct spop_bytes bytes);
-/** @return bytes that can still be written; 0 after an error. */
-size_t spop_writer_room(const struct spop_writer *w);
+
 /** Overwrite four bytes written before, at `off` (asserted to be all there). */
 void spop_writer_patch_be32(struct spop_writer *w, size_t off, uint32_t value);
 
