@@ -350,7 +350,7 @@ static void read_log(struct reader *reader, const struct yamltree_node *node)
       "addresses to serve: IP:PORT, [v6]:PORT, unix@/path, fd@N")                       \
     X(workers, read_workers, "2", "threads, 1 to 64")                                   \
     X(rules, read_rules, "none", "path of the rules file")                              \
-    X(memory, read_memory, "64MiB", "hard cap of the local counters, 40 bytes each")    \
+    X(memory, read_memory, "64MiB", "hard cap of the local counters, 36 bytes each")    \
     X(headers, read_headers, "draft-8",                                                 \
       "draft-8, x-ratelimit, none, or a list of them")                                  \
     X(problem, read_problem, "true", "send a problem+json body with a refusal")         \

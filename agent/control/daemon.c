@@ -22,7 +22,7 @@
 #include "agent/store/local.h"
 
 enum {
-    IGNORED_SIGNALS = 3,
+    SIGNALS_HANDLED = 5,
     DESCRIPTORS_RESERVED = 32, /* standard ones, listeners, the main loop, files read */
     DESCRIPTORS_A_WORKER = 4,
 };
@@ -40,9 +40,7 @@ struct daemon {
     struct server *server;
     unsigned n_runtimes;
     struct runtime *runtimes[CONFIG_RUNTIMES_MAX];
-    struct ev_signal terminate;
-    struct ev_signal interrupt;
-    struct ev_signal ignored[IGNORED_SIGNALS];
+    struct ev_signal signals[SIGNALS_HANDLED];
     struct show_source shown;
 };
 
@@ -58,8 +56,8 @@ static void on_ignored(struct ev_loop *loop, struct ev_signal *signal, int event
 {
     (void)loop;
     (void)events;
-    log_warning("%s is ignored: SIGTERM stops, a restart reads the rules anew",
-                strsignal(signal->signum));
+    log_warning("SIG%s is ignored: SIGTERM stops, a restart reads the rules anew",
+                sigabbrev_np(signal->signum));
 }
 
 /* As many descriptors as we are allowed: each connection is one. The rest is for the
@@ -194,17 +192,21 @@ static bool start_runtimes(struct daemon *daemon)
     return true;
 }
 
+static const struct {
+    int signum;
+    void (*handle)(struct ev_loop *loop, struct ev_signal *signal, int events);
+} handled_signals[SIGNALS_HANDLED] = {
+    {SIGTERM, on_terminate}, {SIGINT, on_terminate}, {SIGHUP, on_ignored},
+    {SIGUSR1, on_ignored},   {SIGUSR2, on_ignored},
+};
+
 static void start_signals(struct daemon *daemon)
 {
-    static const int ignored[IGNORED_SIGNALS] = {SIGHUP, SIGUSR1, SIGUSR2};
-    for (int i = 0; i < IGNORED_SIGNALS; i++) {
-        ev_signal_init(&daemon->ignored[i], on_ignored, ignored[i]);
-        ev_signal_start(daemon->loop, &daemon->ignored[i]);
+    for (int i = 0; i < SIGNALS_HANDLED; i++) {
+        ev_signal_init(&daemon->signals[i], handled_signals[i].handle,
+                       handled_signals[i].signum);
+        ev_signal_start(daemon->loop, &daemon->signals[i]);
     }
-    ev_signal_init(&daemon->terminate, on_terminate, SIGTERM);
-    ev_signal_start(daemon->loop, &daemon->terminate);
-    ev_signal_init(&daemon->interrupt, on_terminate, SIGINT);
-    ev_signal_start(daemon->loop, &daemon->interrupt);
 }
 
 static bool daemon_start(struct daemon *daemon)
@@ -244,10 +246,8 @@ static void daemon_release(struct daemon *daemon)
         server_free(daemon->server);
     }
     if (daemon->loop != NULL) {
-        ev_signal_stop(daemon->loop, &daemon->terminate);
-        ev_signal_stop(daemon->loop, &daemon->interrupt);
-        for (int i = 0; i < IGNORED_SIGNALS; i++) {
-            ev_signal_stop(daemon->loop, &daemon->ignored[i]);
+        for (int i = 0; i < SIGNALS_HANDLED; i++) {
+            ev_signal_stop(daemon->loop, &daemon->signals[i]);
         }
         ev_loop_destroy(daemon->loop);
     }

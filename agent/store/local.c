@@ -21,12 +21,15 @@ struct hash {
     uint64_t hi;
 };
 
+/* The set says the rest of the hash: which one it is follows from the upper half of lo. */
 struct slot {
-    struct hash hash;
+    uint64_t hash_hi;
+    uint32_t hash_lo;
+    uint32_t expires_s; /* from then on as if untouched */
     struct limit_state state;
 };
 
-/* 640 bytes. A lookup touches the head, one slot and the expiries. */
+/* 576 bytes. A lookup touches the head and one slot: a cache line each. */
 struct set {
     _Alignas(64) _Atomic uint8_t lock;
     /* guarded by lock: */
@@ -35,7 +38,6 @@ struct set {
     uint16_t referenced;       /* used since the hand last passed */
     uint16_t tags[LOCAL_WAYS]; /* of the hash in each slot */
     _Alignas(64) struct slot slots[LOCAL_WAYS];
-    uint32_t expires_s[LOCAL_WAYS]; /* from then on as if untouched */
 };
 
 _Static_assert(sizeof(struct set) == (size_t)LOCAL_WAYS * LOCAL_COUNTER_BYTES,
@@ -114,7 +116,8 @@ static unsigned set_find(const struct set *set, const struct hash *hash, unsigne
 {
     for (; hits != 0; hits &= hits - 1) {
         unsigned i = (unsigned)__builtin_ctz(hits);
-        if (set->slots[i].hash.lo == hash->lo && set->slots[i].hash.hi == hash->hi) {
+        const struct slot *slot = &set->slots[i];
+        if (slot->hash_hi == hash->hi && slot->hash_lo == (uint32_t)hash->lo) {
             return i;
         }
     }
@@ -132,7 +135,7 @@ static unsigned set_claim(struct set *set, uint16_t pinned, uint32_t now_s,
         return (unsigned)__builtin_ctz(vacant);
     }
     for (unsigned i = 0; i < LOCAL_WAYS; i++) {
-        if (set->expires_s[i] <= now_s && (pinned & bit_of(i)) == 0) {
+        if (set->slots[i].expires_s <= now_s && (pinned & bit_of(i)) == 0) {
             return i;
         }
     }
@@ -178,7 +181,6 @@ static void place_charges(const struct local *local, const struct store_take *ta
         size_t set_idx = (size_t)((hash.lo >> 32) * local->n_sets >> 32);
         places[i].set = &local->sets[set_idx];
         __builtin_prefetch(places[i].set, 1);
-        __builtin_prefetch(places[i].set->expires_s, 1);
     }
 }
 
@@ -268,16 +270,19 @@ static void write_back(struct place *place, const struct store_charge *charge,
     struct set *set = place->set;
     if (place->slot == NO_SLOT) {
         place->slot = set_claim(set, pinned, (uint32_t)(now.us / US_PER_S), counters);
-        set->slots[place->slot].hash = place->hash;
         set->tags[place->slot] = tag_of(&place->hash);
         set->occupied |= bit_of(place->slot);
     }
     set->referenced |= bit_of(place->slot);
-    set->slots[place->slot].state = place->state;
     int64_t until_us = charge->answer.reset_us < LIMIT_WAIT_US_MAX
                            ? now.us + charge->answer.reset_us
                            : INT64_MAX;
-    set->expires_s[place->slot] = seconds_up(until_us);
+    set->slots[place->slot] = (struct slot){
+        .hash_hi = place->hash.hi,
+        .hash_lo = (uint32_t)place->hash.lo,
+        .expires_s = seconds_up(until_us),
+        .state = place->state,
+    };
 }
 
 static uint16_t pinned_slots(const struct place *places, unsigned n,

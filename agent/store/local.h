@@ -30,7 +30,7 @@
 
 enum {
     LOCAL_WAYS = 16,
-    LOCAL_COUNTER_BYTES = 40, /* a set over its slots, lock and tags included */
+    LOCAL_COUNTER_BYTES = 36, /* a set over its slots, lock and tags included */
     LOCAL_SPINS_MAX = 100,
     LOCAL_SECRET_BYTES = 16,
     LOCAL_MEMORY_BYTES_MIN = 65536,

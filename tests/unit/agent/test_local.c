@@ -183,6 +183,26 @@ static void more_keys_than_slots_evict_and_stay_generous(void **context)
     assert_int_equal(filled + evicted, n_keys);
 }
 
+/* The stated size: a million live counters fit 64 MiB, with under 1 % of them evicted. */
+static void million_live_counters_in_64_mib(void **context)
+{
+    struct fixture *f = *context;
+    const uint64_t n_keys = 1000000;
+    store_free(f->store);
+    f->store = local_new((size_t)64 << 20, SECRET);
+    assert_non_null(f->store);
+    for (uint64_t key = 0; key < n_keys; key++) {
+        struct store_take take = {.n_charges = 1, .charges = {charge_of(&TEN, 0, "")}};
+        take.charges[0].key = (const uint8_t *)&key;
+        take.charges[0].key_bytes = sizeof(key);
+        assert_true(take_all(f, &take, START_US));
+    }
+    assert_true(counter_get(f->counters, COUNTER_LOCAL_EVICTED) < n_keys / 100);
+    print_message("evicted: %llu of %llu\n",
+                  (unsigned long long)counter_get(f->counters, COUNTER_LOCAL_EVICTED),
+                  (unsigned long long)n_keys);
+}
+
 /* A client over its limit keeps its counter while a flood of new keys goes by. */
 static void refusals_keep_their_counter_in_a_flood(void **context)
 {
@@ -330,6 +350,7 @@ int main(void)
         TEST(shadow_is_charged_as_if_enforced_and_refuses_nobody),
         TEST(shadow_is_not_charged_for_a_refused_request),
         TEST(more_keys_than_slots_evict_and_stay_generous),
+        TEST(million_live_counters_in_64_mib),
         TEST(refusals_keep_their_counter_in_a_flood),
         TEST(expired_counters_make_room_without_eviction),
         TEST(sixteen_new_counters_of_one_take_keep_apart),
