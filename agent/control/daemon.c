@@ -200,6 +200,7 @@ static const struct {
     {SIGUSR1, on_ignored},   {SIGUSR2, on_ignored},
 };
 
+/* NOLINTNEXTLINE(readability-function-size): the macros of ev.h nest */
 static void start_signals(struct daemon *daemon)
 {
     for (int i = 0; i < SIGNALS_HANDLED; i++) {
