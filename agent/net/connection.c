@@ -195,47 +195,57 @@ static void on_event(struct connection *c, const struct spop_event *event,
     }
 }
 
-/* Keep what is left of `bytes`, which may lie in the connection's own buffer. */
-static void keep(struct connection *c, struct spop_bytes bytes, size_t n_done,
+/* Keep what is left, which may lie in the connection's own buffer. */
+static void keep(struct connection *c, struct spop_bytes left, bool is_other_frame,
                  struct instant now)
 {
-    bool is_other_frame = n_done > 0 || c->in_len == 0;
-    size_t left = bytes.len - n_done;
-    if (left > 0) {
-        memmove(c->in, bytes.ptr + n_done, left);
-        if (is_other_frame) {
+    if (left.len > 0) {
+        memmove(c->in, left.ptr, left.len);
+        if (is_other_frame || c->in_len == 0) {
             c->begun_at = now;
         }
     }
-    c->in_len = left;
+    c->in_len = left.len;
 }
 
-/* Act on the whole frames of `bytes`, for as long as there is room for answers; false
- * when the connection broke. */
-static bool process(struct connection *c, struct spop_bytes bytes, struct instant now)
+/* Act on the whole frames at the beginning of `bytes`, for as long as there is room for
+ * answers, and move past them; true when it stopped for want of room. */
+static bool take_frames(struct connection *c, struct spop_bytes *bytes,
+                        struct instant now)
 {
-    size_t n_done = 0;
-    bool is_out_idle = out_pending(c) == 0;
-    while (c->phase == PHASE_OPEN) {
-        if (!has_out_room(c) && (!flush(c, now) || !has_out_room(c))) {
-            break;
-        }
-        struct spop_bytes in = {.ptr = bytes.ptr + n_done, .len = bytes.len - n_done};
+    while (c->phase == PHASE_OPEN && has_out_room(c)) {
         struct spop_event event;
-        n_done += spop_session_next(&c->session, in, &c->out, &event);
+        size_t n_done = spop_session_next(&c->session, *bytes, &c->out, &event);
         if (event.type == SPOP_EVENT_MORE) {
-            break;
+            return false;
         }
+        bytes->ptr += n_done;
+        bytes->len -= n_done;
         on_event(c, &event, now);
     }
-    if (c->phase != PHASE_OPEN) {
-        n_done = bytes.len; /* nothing after a DISCONNECT is looked at */
-    }
-    keep(c, bytes, n_done, now);
-    if (is_out_idle) {
+    return c->phase == PHASE_OPEN;
+}
+
+/* Act on what was received, and write the answers; false when the connection broke. What
+ * is held back waits for the peer to read: never while there is room for its answer. */
+static bool process(struct connection *c, struct spop_bytes bytes, struct instant now)
+{
+    size_t n_received = bytes.len;
+    bool is_held = true;
+    if (out_pending(c) == 0) {
         c->written_at = now;
     }
-    return flush(c, now);
+    while (is_held && has_out_room(c)) {
+        is_held = take_frames(c, &bytes, now);
+        if (!flush(c, now)) {
+            return false;
+        }
+    }
+    if (c->phase != PHASE_OPEN) {
+        bytes.len = 0; /* nothing after a DISCONNECT is looked at */
+    }
+    keep(c, bytes, bytes.len < n_received, now);
+    return true;
 }
 
 static void watch(struct connection *c, int events)
@@ -285,7 +295,7 @@ static ssize_t receive(struct connection *c, uint8_t *buf, size_t cap)
 
 static bool is_not_now(ssize_t n)
 {
-    return n < 0 && (errno == EAGAIN);
+    return n < 0 && errno == EAGAIN;
 }
 
 static void on_linger(struct connection *c)
