@@ -5,6 +5,7 @@
 #define AGENT_BASE_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 #define MUST_USE     __attribute__((warn_unused_result))
 
@@ -19,6 +20,12 @@
 /** The object that `member` is part of. */
 #define CONTAINER_OF(ptr, type, member) \
     ((type *)(void *)((char *)(ptr)-offsetof(type, member)))
+
+/** a / b rounded up, for a >= 0 and b > 0. */
+static inline int64_t div_up(int64_t a, int64_t b)
+{
+    return a / b + (a % b != 0);
+}
 
 /**
  * Stop at once when one of our own invariants is broken: always on, O(1), never used

@@ -13,6 +13,8 @@
 
 #include <stdint.h>
 
+#include "agent/base.h"
+
 /** A point in time: microseconds since the Unix epoch on the agent's clock. */
 struct instant {
     int64_t us;
@@ -30,6 +32,12 @@ struct instant clock_now(void);
 static inline struct instant instant_add_us(struct instant at, int64_t us)
 {
     return (struct instant){.us = at.us + us};
+}
+
+/** A wait as people are told it: whole seconds, rounded up. */
+static inline int64_t us_to_s_up(int64_t us)
+{
+    return div_up(us, US_PER_S);
 }
 
 /** Microseconds from `from` to `to`; negative when `to` is earlier. */

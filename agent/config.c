@@ -346,7 +346,7 @@ static void read_log(struct reader *reader, const struct yamltree_node *node)
 
 /* name, reader (NULL: planned, not built yet), default, help */
 #define FIELD_TABLE(X)                                                                  \
-    X(listen, read_listen, "127.0.0.1:9911",                                            \
+    X(listen, read_listen, CONFIG_DEFAULT_ADDRESS,                                      \
       "addresses to serve: IP:PORT, [v6]:PORT, unix@/path, fd@N")                       \
     X(workers, read_workers, "2", "threads, 1 to 64")                                   \
     X(rules, read_rules, "none", "path of the rules file")                              \

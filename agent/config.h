@@ -20,13 +20,16 @@
 #include "agent/decide/variables.h"
 #include "agent/log.h"
 #include "agent/net/address.h"
-#include "agent/net/server.h"
+#include "agent/net/limits.h"
 
 enum {
     CONFIG_FILE_BYTES_MAX = 1024 * 1024,
     CONFIG_PATH_BYTES_MAX = 4096,
     CONFIG_RUNTIMES_MAX = 4,
 };
+
+/** Where to listen when nothing says otherwise. */
+#define CONFIG_DEFAULT_ADDRESS  "127.0.0.1:9911"
 
 #define CONFIG_MEMORY_BYTES_MIN (INT64_C(1) << 20)
 #define CONFIG_MEMORY_BYTES_MAX (INT64_C(1) << 40)

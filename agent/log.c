@@ -3,9 +3,9 @@
 #include <poll.h>
 #include <pthread.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "agent/base.h"
@@ -20,11 +20,6 @@ void log_start(enum log_level level)
 {
     level_max = level;
     is_journal = getenv("JOURNAL_STREAM") != NULL; /* NOLINT(concurrency-mt-unsafe) */
-}
-
-bool log_is_on(enum log_level level)
-{
-    return level <= level_max;
 }
 
 /* Copy `text` to `line`, escaping what is not printable; returns the length. */
@@ -59,7 +54,7 @@ __attribute__((format(printf, 2, 0))) static void write_line(enum log_level leve
                                                              va_list args)
 {
     static const char *const journal_prefixes[4] = {"<3>", "<4>", "<6>", "<7>"};
-    if (!log_is_on(level)) {
+    if (level > level_max) {
         return;
     }
     char text[LOG_LINE_BYTES_MAX];

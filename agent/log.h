@@ -12,8 +12,6 @@
 #ifndef AGENT_LOG_H
 #define AGENT_LOG_H
 
-#include <stdbool.h>
-
 enum {
     LOG_LINE_BYTES_MAX = 1024
 };
@@ -30,7 +28,6 @@ extern const char *const log_level_names[4];
 
 /** Set the level, and find out whether the journal reads us. */
 void log_start(enum log_level level);
-bool log_is_on(enum log_level level);
 
 void log_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void log_warning(const char *format, ...) __attribute__((format(printf, 1, 2)));

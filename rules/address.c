@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "rules/hex.h"
+
 static struct rules_address address_of(const uint8_t *bytes, size_t len)
 {
     struct rules_bytes canonical = rules_address_canonical(
@@ -48,15 +50,6 @@ static bool parse_v4(struct rules_bytes text, uint8_t out[4])
     return i == text.len;
 }
 
-static int hex_value(uint8_t c)
-{
-    if (c >= '0' && c <= '9') {
-        return c - '0';
-    }
-    c |= 0x20;
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 /** Groups of an IPv6 address as they are read. */
 struct groups {
     uint8_t bytes[16];
@@ -70,8 +63,8 @@ static size_t group_read(struct groups *g, struct rules_bytes text)
     unsigned value = 0;
     size_t n = 0;
 
-    while (n < text.len && n < 5 && hex_value(text.ptr[n]) >= 0) {
-        value = value * 16 + (unsigned)hex_value(text.ptr[n++]);
+    while (n < text.len && n < 5 && rules_hex_value(text.ptr[n]) >= 0) {
+        value = value * 16 + (unsigned)rules_hex_value(text.ptr[n++]);
     }
     if (n == 0 || n > 4 || g->len > 14) {
         return 0;

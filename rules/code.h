@@ -9,8 +9,6 @@
 #ifndef RULES_CODE_H
 #define RULES_CODE_H
 
-#include <stddef.h>
-
 #include "rules/code_table.h"
 
 #define RULES_CODE_DECLARE(name, text) extern const char rules_code_##name[];

@@ -1,6 +1,6 @@
 #include "rules/diag.h"
 
-#include <string.h>
+#include <stdbool.h>
 
 enum {
     MESSAGE_BYTES_MAX = 1024

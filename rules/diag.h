@@ -11,7 +11,6 @@
 #define RULES_DIAG_H
 
 #include <stdarg.h>
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>

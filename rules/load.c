@@ -52,12 +52,12 @@ uint32_t rules_set_n_rules(const struct rules_set *set)
     return set->n_rules;
 }
 
-/** A rule has one limit. */
 uint32_t rules_set_n_slots(const struct rules_set *set)
 {
     return set->n_slots;
 }
 
+/** A rule has one limit. */
 uint32_t rules_set_n_limits(const struct rules_set *set)
 {
     return set->n_rules;

@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "rules/hex.h"
+
 /** A path being written. out[0] is the root's slash; a segment is open from seg_off. */
 struct folder {
     uint8_t *out;
@@ -15,21 +17,12 @@ static bool is_unreserved(uint8_t c)
            || c == '-' || c == '.' || c == '_' || c == '~';
 }
 
-static int hex_value(uint8_t c)
-{
-    if (c >= '0' && c <= '9') {
-        return c - '0';
-    }
-    c |= 0x20;
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 /** Take the escape at `p`. @return false when it is none */
 static bool escape_fold(struct folder *f, const uint8_t *p, size_t left)
 {
     static const char hex[] = "0123456789ABCDEF";
-    int high = left >= 3 ? hex_value(p[1]) : -1;
-    int low = left >= 3 ? hex_value(p[2]) : -1;
+    int high = left >= 3 ? rules_hex_value(p[1]) : -1;
+    int low = left >= 3 ? rules_hex_value(p[2]) : -1;
 
     if (high < 0 || low < 0) {
         return false;

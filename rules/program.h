@@ -15,6 +15,7 @@
 
 #include "rules/address.h"
 #include "rules/arena.h"
+#include "rules/bytes.h"
 #include "rules/table.h"
 
 /** What one descriptor must be: any of the values. Conditions of a rule are AND. */
@@ -94,14 +95,6 @@ struct rules_set {
 static inline uint32_t rules_value_tag(uint32_t slot, bool is_address)
 {
     return slot * 2 + (is_address ? 1 : 0);
-}
-
-static inline int rules_bytes_compare(struct rules_bytes a, struct rules_bytes b)
-{
-    if (a.len != b.len) {
-        return a.len < b.len ? -1 : 1;
-    }
-    return a.len == 0 ? 0 : memcmp(a.ptr, b.ptr, a.len);
 }
 
 #endif

@@ -1,21 +1,14 @@
 #include "rules/unique.h"
 
 #include <stdlib.h>
-#include <string.h>
 
-static int text_compare(struct rules_bytes a, struct rules_bytes b)
-{
-    if (a.len != b.len) {
-        return a.len < b.len ? -1 : 1;
-    }
-    return a.len == 0 ? 0 : memcmp(a.ptr, b.ptr, a.len);
-}
+#include "rules/bytes.h"
 
 static int item_compare(const void *left, const void *right)
 {
     const struct rules_unique_item *a = left;
     const struct rules_unique_item *b = right;
-    int order = text_compare(a->text, b->text);
+    int order = rules_bytes_compare(a->text, b->text);
 
     if (order != 0) {
         return order;
@@ -35,7 +28,7 @@ void rules_unique_check(struct rules_unique_item *items, size_t n,
         qsort(items, n, sizeof *items, item_compare);
     }
     for (size_t i = 1; i < n; i++) {
-        if (text_compare(items[first].text, items[i].text) == 0) {
+        if (rules_bytes_compare(items[first].text, items[i].text) == 0) {
             found(context, &items[first], &items[i]);
         } else {
             first = i;

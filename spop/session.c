@@ -47,7 +47,6 @@ static void session_hello(struct spop_session *s, const struct spop_frame *frame
                                  : SPOP_FRAME_SIZE_MAX;
     s->frame_bytes_max = frame_bytes_max;
     s->receive_bytes_max = frame_bytes_max;
-    s->is_pipelined = theirs.is_pipelining;
     struct spop_agent_hello ours = {.frame_bytes_max = frame_bytes_max,
                                     .is_pipelining = theirs.is_pipelining};
     spop_hello_encode(out, &ours);

@@ -51,7 +51,6 @@ struct spop_session {
     size_t frame_bytes_max;    /* agreed size: no frame of ours is larger */
     size_t receive_bytes_max;  /* largest frame accepted now */
     unsigned n_unknown_frames; /* skipped so far */
-    bool is_pipelined;         /* agreed capability */
     enum spop_code peer_code;  /* of the peer's DISCONNECT; normal if unregistered */
     enum spop_code close_code; /* CLOSED: what every CLOSE event reports */
     bool is_peer_ending;       /* CLOSED: likewise */

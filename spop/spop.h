@@ -22,26 +22,18 @@ struct spop_bytes {
     size_t len;
 };
 
-/** What a function of this library answers (name, value, text). */
-#define SPOP_STATUS_TABLE(X)                                \
-    X(SPOP_OK, 0, "ok")                                     \
-    X(SPOP_END, 1, "nothing follows")                       \
-    X(SPOP_MORE, 2, "more bytes are needed")                \
-    X(SPOP_ERR_SHORT, -1, "data ends too early")            \
-    X(SPOP_ERR_VARINT, -2, "integer does not fit 64 bits")  \
-    X(SPOP_ERR_TYPE, -3, "unknown or unexpected data type") \
-    X(SPOP_ERR_ROOM, -4, "no room in the output")           \
-    X(SPOP_ERR_FRAME, -5, "invalid frame")                  \
-    X(SPOP_ERR_TOO_BIG, -6, "frame is too big")
-
+/** What a function of this library answers. */
 enum spop_status {
-#define X(name, value, text) name = (value),
-    SPOP_STATUS_TABLE(X)
-#undef X
+    SPOP_OK = 0,
+    SPOP_END = 1,          /* nothing follows */
+    SPOP_MORE = 2,         /* more bytes are needed */
+    SPOP_ERR_SHORT = -1,   /* data ends too early */
+    SPOP_ERR_VARINT = -2,  /* an integer does not fit 64 bits */
+    SPOP_ERR_TYPE = -3,    /* unknown or unexpected data type */
+    SPOP_ERR_ROOM = -4,    /* no room in the output */
+    SPOP_ERR_FRAME = -5,   /* invalid frame */
+    SPOP_ERR_TOO_BIG = -6, /* frame longer than agreed */
 };
-
-/** @return a short English text for `status`, never NULL. */
-const char *spop_status_text(enum spop_status status);
 
 /** Frame types (SPOE.txt 3.2). */
 enum spop_frame_type {

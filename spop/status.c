@@ -1,17 +1,5 @@
 #include "spop/spop.h"
 
-const char *spop_status_text(enum spop_status status)
-{
-    switch (status) {
-#define X(name, value, text) \
-    case name:               \
-        return text;
-        SPOP_STATUS_TABLE(X)
-#undef X
-    }
-    return "unknown status";
-}
-
 const char *spop_code_text(enum spop_code code)
 {
     switch (code) {

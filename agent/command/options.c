@@ -5,8 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char default_address[] = "127.0.0.1:9911";
-
 static void print_usage(FILE *out)
 {
     (void)fprintf(
@@ -15,7 +13,7 @@ static void print_usage(FILE *out)
         "  -c, --config FILE    agent.yaml\n"
         "      --rules FILE     rules file\n"
         "      --listen ADDR    IP:PORT, [v6]:PORT, unix@/path or fd@N; may be repeated\n"
-        "                       (default 127.0.0.1:9911)\n"
+        "                       (default " CONFIG_DEFAULT_ADDRESS ")\n"
         "      --workers N      threads (default 2)\n"
         "      --runtime PATH   runtime socket; may be repeated\n"
         "      --help\n\n"
@@ -159,7 +157,7 @@ enum options_result options_read(struct config *config, int argc, char **argv)
     }
     if (config->n_listen == 0) {
         bool ok = add_address(config->listen, &config->n_listen, SERVER_LISTENERS_MAX,
-                              default_address);
+                              CONFIG_DEFAULT_ADDRESS);
         ENSURE(ok);
     }
     return OPTIONS_OK;

@@ -171,7 +171,6 @@ static bool start_server(struct daemon *daemon)
 static bool start_runtimes(struct daemon *daemon)
 {
     daemon->shown = (struct show_source){
-        .rules_path = daemon->config->rules_path,
         .set = daemon->set,
         .store = daemon->store,
         .server = daemon->server,

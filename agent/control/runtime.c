@@ -193,9 +193,9 @@ static void on_acceptable(struct ev_loop *loop, struct ev_io *io, int events)
 {
     struct runtime *runtime = CONTAINER_OF(io, struct runtime, io);
     (void)events;
-    int fd = accept4(io->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    int fd = address_accept(io->fd);
     if (fd < 0) {
-        if (errno == EMFILE || errno == ENFILE) {
+        if (errno != EAGAIN) {
             ev_io_stop(loop, &runtime->io);
             ev_timer_again(loop, &runtime->pause);
         }

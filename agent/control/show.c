@@ -35,13 +35,15 @@ static void show_info(const void *context, FILE *out)
     };
     (void)fprintf(out,
                   "Name: spoa-ratelimit\nVersion: " AGENT_VERSION "\nPid: %d\n"
-                  "Uptime_sec: %" PRId64 "\nWorkers: %u\nRules_file: %s\nDomain: %s\n"
+                  "Uptime_sec: %" PRId64
+                  "\nWorkers: %u\nStore: %s\nRules_file: %s\nDomain: %s\n"
                   "Rules: %" PRIu32 "\nLimits: %" PRIu32 "\nConnections: %u\n"
                   "Local_capacity: %zu\n",
                   (int)getpid(), uptime_s(source), source->metrics.n_workers,
-                  source->rules_path, source->set->domain,
-                  rules_set_n_rules(source->set->rules), source->set->n_limits,
-                  server_n_open(source->server), local_capacity(source->store));
+                  source->store->ops->name, rules_set_name(source->set->rules),
+                  source->set->domain, rules_set_n_rules(source->set->rules),
+                  source->set->n_limits, server_n_open(source->server),
+                  local_capacity(source->store));
     for (size_t i = 0; i < ARRAY_LEN(lines); i++) {
         (void)fprintf(out, "%s: %" PRIu64 "\n", lines[i].name,
                       metrics_sum(&source->metrics, lines[i].counter));

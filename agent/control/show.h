@@ -17,7 +17,6 @@
 #include "agent/store/store.h"
 
 struct show_source {
-    const char *rules_path;
     const struct decide_set *set;
     const struct store *store;
     const struct server *server;

@@ -10,11 +10,6 @@ static const char problem_head[] =
     "{\"type\":\"https://iana.org/assignments/http-problem-types#quota-exceeded\","
     "\"title\":\"Quota Exceeded\",\"status\":429,\"detail\":\"Too many requests";
 
-static int64_t us_to_s_up(int64_t us)
-{
-    return us / US_PER_S + (us % US_PER_S > 0);
-}
-
 /* Whether a header field shows this limit: when denied, RateLimit shows the violated
  * ones only, so that Retry-After is never less than a `t` beside it. */
 static bool is_shown(const struct decide_request *request, unsigned i,
@@ -164,10 +159,10 @@ static void add_policy(struct text *text, const struct decide_request *request)
     add_field(text, request, VARIABLE_POLICY);
 }
 
-/* What the deciding limit says of itself. */
-static void set_deciding(struct answer *answer, enum variable variable)
+/* What the deciding limit says of itself, of those that clients may see. */
+static void set_shown(struct answer *answer, enum variable variable)
 {
-    int idx = answer->request->verdict.deciding_idx;
+    int idx = answer->request->verdict.shown_idx;
     if (idx < 0) {
         return;
     }
@@ -206,7 +201,7 @@ static void set_variable(struct answer *answer, enum variable variable)
     case VARIABLE_LIMIT:
     case VARIABLE_REMAINING:
     case VARIABLE_RESET:
-        set_deciding(answer, variable);
+        set_shown(answer, variable);
         return;
     case VARIABLE_RETRY_AFTER:
         set_number_if(answer, variable, answer->request->retry_after_s);

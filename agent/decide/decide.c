@@ -64,6 +64,16 @@ static struct rules_value descriptor_value(char *buf, const struct spop_value *v
     return (struct rules_value){.type = RULES_ABSENT};
 }
 
+/* What is absent in a later message does not take away what an earlier one said. */
+static void bind_descriptor(struct decide_request *request, int slot,
+                            const struct spop_value *value)
+{
+    struct rules_value descriptor = descriptor_value(request->numbers[slot], value);
+    if (descriptor.type != RULES_ABSENT) {
+        request->descriptors.values[slot] = descriptor;
+    }
+}
+
 /* Whether a `domain` argument means this set: absent does, as does its name. */
 static bool is_own_domain(const struct decide_set *set, const struct spop_value *value)
 {
@@ -86,8 +96,7 @@ static bool bind_arguments(struct decide_request *request, struct spop_notify *i
         struct rules_bytes name = {.ptr = arg.name.ptr, .len = arg.name.len};
         int slot = rules_set_slot(set->rules, name);
         if (slot >= 0) {
-            request->descriptors.values[slot] = descriptor_value(request->numbers[slot],
-                                                                 &arg.value);
+            bind_descriptor(request, slot, &arg.value);
         }
         if (is_text(arg.name, domain_argument, sizeof(domain_argument) - 1)) {
             is_ours = is_own_domain(set, &arg.value);
@@ -121,6 +130,9 @@ static bool bind_messages(struct decide_request *request, struct spop_bytes payl
     return status == SPOP_END;
 }
 
+_Static_assert((int)RULES_HITS_MAX <= (int)STORE_CHARGES_MAX, "a charge for each hit");
+_Static_assert((int)RULES_LIMIT_ID_BYTES == (int)STORE_LIMIT_ID_BYTES, "one digest");
+
 static void add_charges(struct decide_request *request)
 {
     struct store_take *take = &request->take;
@@ -129,6 +141,7 @@ static void add_charges(struct decide_request *request)
         const struct rules_hit *hit = &result->hits[i];
         for (uint32_t j = 0; j < hit->rule->n_limits; j++) {
             const struct rules_limit *rules_limit = &hit->rule->limits[j];
+            ENSURE(take->n_charges < STORE_CHARGES_MAX);
             unsigned at = take->n_charges++;
             request->rules[at] = hit->rule;
             request->limits[at] = &request->decide->set->limits[rules_limit->idx];
@@ -202,6 +215,15 @@ static int64_t retry_wait_s(const struct decide_request *request)
                          request->take.now);
 }
 
+static uint32_t advertised_charges(const struct decide_request *request)
+{
+    uint32_t advertised = 0;
+    for (unsigned i = 0; i < request->take.n_charges; i++) {
+        advertised |= (uint32_t)request->rules[i]->is_advertised << i;
+    }
+    return advertised;
+}
+
 static void on_taken(struct store_take *take)
 {
     struct decide_request *request = CONTAINER_OF(take, struct decide_request, take);
@@ -210,6 +232,7 @@ static void on_taken(struct store_take *take)
         .is_unmatched = result->n_matched == 0,
         .is_keyless = result->n_hits == 0 && result->n_skipped_no_key > 0,
         .is_cut = result->is_cut,
+        .advertised = advertised_charges(request),
     };
     verdict_combine(take, &circumstances, &request->verdict);
     request->retry_after_s = retry_wait_s(request);

@@ -26,7 +26,8 @@ static int64_t jitter_us(const struct retry_jitter *jitter,
     drawn.window = now.us / (charge->limit->per_ticks * charge->limit->tick_us);
     (void)crypto_shorthash((uint8_t *)&hash, (const uint8_t *)&drawn, sizeof(drawn),
                            jitter->secret);
-    return (int64_t)(hash % (uint64_t)(most_us + 1));
+    /* A share of the wait: a remainder would jump about as the wait goes down. */
+    return (int64_t)((uint64_t)(most_us + 1) * (hash >> 32) >> 32);
 }
 
 int64_t retry_after_s(const struct retry_jitter *jitter,
@@ -36,6 +37,6 @@ int64_t retry_after_s(const struct retry_jitter *jitter,
         return 0;
     }
     int64_t wait_us = charge->answer.retry_us + jitter_us(jitter, charge, now);
-    int64_t wait_s = wait_us / US_PER_S + (wait_us % US_PER_S > 0);
+    int64_t wait_s = us_to_s_up(wait_us);
     return wait_s > 1 ? wait_s : 1;
 }

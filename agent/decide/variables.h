@@ -6,7 +6,7 @@
  *            are made of rule names and numbers, printable ASCII.
  * Ownership: none.
  * Threads:   no shared state.
- * Errors:    variables without room are left out and counted, the last ones first.
+ * Errors:    a variable without room is left out and counted; later ones may still fit.
  */
 #ifndef AGENT_DECIDE_VARIABLES_H
 #define AGENT_DECIDE_VARIABLES_H

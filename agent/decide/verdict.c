@@ -36,12 +36,13 @@ static bool decides_over(const struct store_charge *a, const struct store_charge
     return is_refusal ? a->answer.retry_us > b->answer.retry_us : has_less_left(a, b);
 }
 
-static int find_deciding(const struct store_take *take)
+/* The charge that decides among those of `mask`; -1 when none can. */
+static int find_deciding(const struct store_take *take, uint32_t mask)
 {
     int best = -1;
     for (unsigned i = 0; i < take->n_charges; i++) {
         const struct store_charge *charge = &take->charges[i];
-        bool is_candidate = !charge->is_shadow
+        bool is_candidate = (mask >> i & 1) != 0 && !charge->is_shadow
                             && charge->answer.is_allowed == take->is_allowed;
         if (!is_candidate) {
             continue;
@@ -71,7 +72,8 @@ void verdict_combine(const struct store_take *take,
     *verdict = (struct verdict){
         .action = ACTION_ALLOW,
         .reason = find_reason(circumstances),
-        .deciding_idx = find_deciding(take),
+        .deciding_idx = find_deciding(take, UINT32_MAX),
+        .shown_idx = find_deciding(take, circumstances->advertised),
     };
     if (!take->is_allowed) {
         verdict->action = ACTION_REJECT;

@@ -53,13 +53,15 @@ struct verdict {
     bool is_denied;
     int status;       /* HTTP; 0 unless denied */
     int deciding_idx; /* of the charges; -1 when no enforced limit decided */
+    int shown_idx;    /* the same among those that clients may see numbers of */
 };
 
 /** What evaluation says beside the charges. */
 struct verdict_circumstances {
-    bool is_unmatched; /* no rule matched */
-    bool is_keyless;   /* rules matched, but none had a key */
-    bool is_cut;       /* more limits applied than are looked at */
+    bool is_unmatched;   /* no rule matched */
+    bool is_keyless;     /* rules matched, but none had a key */
+    bool is_cut;         /* more limits applied than are looked at */
+    uint32_t advertised; /* bit n: clients may see numbers of charge n */
 };
 
 void verdict_combine(const struct store_take *take,

@@ -32,11 +32,6 @@ bool limit_take(const struct limit *limit, struct limit_state *state,
     NEVER("algorithm");
 }
 
-static int64_t us_to_s_up(int64_t us)
-{
-    return us / US_PER_S + (us % US_PER_S > 0);
-}
-
 /* A bucket's w is the time to fill it, where that is a whole number of seconds (and not
  * beyond a thousand times `per`, so that products with it stay exact); else the least
  * whole w in which at least one request is refilled. */
@@ -58,8 +53,7 @@ static void describe_bucket(const struct limit *limit, struct limit_policy *poli
             return;
         }
     }
-    policy->window_s = us_to_s_up(per_us / limit->requests
-                                  + (per_us % limit->requests != 0));
+    policy->window_s = us_to_s_up(div_up(per_us, limit->requests));
     policy->quota = policy->window_s * US_PER_S * limit->requests / per_us;
     policy->burst = limit->size;
 }
@@ -90,8 +84,7 @@ void limit_advertise(const struct limit *limit, const struct limit_policy *polic
         return;
     }
     if (limit->algorithm == LIMIT_TOKEN_BUCKET && policy->quota > 0) {
-        int64_t scaled = *available * policy->window_s;
-        *effective_s = scaled / policy->quota + (scaled % policy->quota != 0);
+        *effective_s = div_up(*available * policy->window_s, policy->quota);
     } else {
         *effective_s = us_to_s_up(answer->window_end_us);
     }

@@ -93,8 +93,8 @@ void limit_describe(const struct limit *limit, struct limit_policy *policy);
 
 /**
  * The `r` and `t` of a RateLimit item: units left, and the seconds within which no more
- * than these may be used. Rounded so that r/t never exceeds q/w and a refused client
- * that waits t passes.
+ * than these may be used; a refused client that waits t passes. Of a bucket r/t never
+ * exceeds q/w; of a window t is the time to its end.
  */
 void limit_advertise(const struct limit *limit, const struct limit_policy *policy,
                      const struct limit_answer *answer, int64_t *available,

@@ -2,11 +2,6 @@
  * and falls by `requests` each tick, so that all of it is whole numbers. */
 #include "agent/limit/limit.h"
 
-static int64_t div_up(int64_t a, int64_t b)
-{
-    return a / b + (a % b != 0);
-}
-
 static int64_t to_ticks(const struct limit *limit, struct instant at)
 {
     return at.us / limit->tick_us;

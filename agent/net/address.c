@@ -236,6 +236,15 @@ bool address_listen(const struct address *address, struct listening *listening,
     return ok;
 }
 
+int address_accept(int listening_fd)
+{
+    int fd = -1;
+    do {
+        fd = accept4(listening_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    } while (fd < 0 && (errno == EINTR || errno == ECONNABORTED || errno == EPROTO));
+    return fd;
+}
+
 void address_unlisten(struct listening *listening)
 {
     struct stat st;

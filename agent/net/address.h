@@ -11,7 +11,6 @@
 #define AGENT_NET_ADDRESS_H
 
 #include <stdbool.h>
-#include <stddef.h>
 
 #include <sys/socket.h>
 #include <sys/types.h>
@@ -59,6 +58,15 @@ struct listening {
  */
 MUST_USE bool address_listen(const struct address *address, struct listening *listening,
                              char *error);
+
+/**
+ * Accept one connection, non-blocking and closed on exec. Connections that died while they
+ * waited are passed over.
+ *
+ * @return its descriptor; or -1, with errno EAGAIN when nobody waits, else because
+ *         descriptors or memory are short: pause, the listener stays readable
+ */
+MUST_USE int address_accept(int listening_fd);
 
 /** Close, and remove the socket file if it is still the one we made. */
 void address_unlisten(struct listening *listening);

@@ -54,6 +54,13 @@ struct connection *connection_next(const struct connection *c)
     return c->next;
 }
 
+/* One connection less: main may have been waiting for it. */
+static void tell_gone(struct worker_gone *gone)
+{
+    (void)atomic_fetch_sub_explicit(&gone->n_open, 1, memory_order_relaxed);
+    ev_async_send(gone->main_loop, &gone->async);
+}
+
 static void connection_close(struct connection *c)
 {
     struct worker *worker = c->worker;
@@ -70,8 +77,7 @@ static void connection_close(struct connection *c)
     free(c->in);
     free(c);
     counter_add(worker->decide.counters, COUNTER_CONNECTIONS_CLOSED, 1);
-    (void)atomic_fetch_sub_explicit(&worker->gone->n_open, 1, memory_order_relaxed);
-    ev_async_send(worker->gone->main_loop, &worker->gone->async);
+    tell_gone(worker->gone);
 }
 
 static size_t out_pending(const struct connection *c)
@@ -349,6 +355,7 @@ static void on_writable(struct connection *c, struct instant now)
     bool ok = flush(c, now);
     if (ok && c->phase == PHASE_OPEN && c->in_len > 0 && has_out_room(c)) {
         struct spop_bytes held = {.ptr = c->in, .len = c->in_len};
+        c->begun_at = now; /* nothing was read until now */
         ok = process(c, held, now);
     }
     if (!ok) {
@@ -376,7 +383,7 @@ static void refuse_for_memory(struct worker *worker, int fd)
     struct instant now = clock_now();
     (void)close(fd);
     counter_add(worker->decide.counters, COUNTER_CONNECTIONS_FAILED, 1);
-    (void)atomic_fetch_sub_explicit(&worker->gone->n_open, 1, memory_order_relaxed);
+    tell_gone(worker->gone);
     if (instant_diff_us(now, worker->warned_at) >= WORKER_WARNING_US) {
         worker->warned_at = now;
         log_error("out of memory for connections (said at most once a minute)");
@@ -418,6 +425,9 @@ static bool is_past(struct instant now, struct instant since, int64_t limit_us)
 
 static void end(struct connection *c, enum spop_code code, struct instant now)
 {
+    if (out_pending(c) == 0) {
+        c->written_at = now;
+    }
     spop_session_disconnect(&c->session, code, &c->out);
     c->phase = PHASE_ENDING;
     c->in_len = 0;

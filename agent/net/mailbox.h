@@ -15,10 +15,10 @@
 #include <stdbool.h>
 
 #include "agent/base.h"
+#include "agent/net/limits.h"
 
 enum {
-    MAILBOX_CONNECTIONS_MAX = 4096,
-    MAILBOX_LETTERS_MAX = MAILBOX_CONNECTIONS_MAX + 1,
+    MAILBOX_LETTERS_MAX = SERVER_CONNECTIONS_MAX + 1
 };
 
 enum letter_type {

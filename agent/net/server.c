@@ -44,7 +44,7 @@ static void pause_accepting(struct server *server, const char *why)
         ev_io_stop(server->loop, &server->listeners[i].io);
     }
     struct instant now = clock_now();
-    if (instant_diff_us(now, server->warned_at) >= SERVER_WARNING_US) {
+    if (instant_diff_us(now, server->warned_at) >= WORKER_WARNING_US) {
         server->warned_at = now;
         log_warning("not accepting for now: %s (said at most once a minute)", why);
     }
@@ -56,6 +56,7 @@ static void resume_accepting(struct server *server)
         return;
     }
     server->is_paused = false;
+    ev_timer_stop(server->loop, &server->pause);
     for (unsigned i = 0; i < server->n_listeners; i++) {
         ev_io_start(server->loop, &server->listeners[i].io);
     }
@@ -99,11 +100,6 @@ static void hand_over(struct server *server, int fd)
     server->next_worker = (server->next_worker + 1) % server->n_workers;
 }
 
-static bool is_transient(int error)
-{
-    return error == EINTR || error == ECONNABORTED || error == EPROTO;
-}
-
 static void on_acceptable(struct ev_loop *loop, struct ev_io *io, int events)
 {
     struct listener *listener = CONTAINER_OF(io, struct listener, io);
@@ -115,12 +111,9 @@ static void on_acceptable(struct ev_loop *loop, struct ev_io *io, int events)
             pause_accepting(server, "the connection limit is reached");
             return;
         }
-        int fd = accept4(io->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        int fd = address_accept(io->fd);
         if (fd < 0 && errno == EAGAIN) {
             return;
-        }
-        if (fd < 0 && is_transient(errno)) {
-            continue;
         }
         if (fd < 0) {
             pause_for_resources(server, errno);

@@ -8,7 +8,7 @@
  *            the store and the counters.
  * Threads:   the main thread.
  * Errors:    server_start answers NULL, with log lines.
- * Limits:    SERVER_CONNECTIONS_MAX, SERVER_LISTENERS_MAX, SERVER_WORKERS_MAX.
+ * Limits:    those of limits.h.
  */
 #ifndef AGENT_NET_SERVER_H
 #define AGENT_NET_SERVER_H
@@ -17,17 +17,12 @@
 
 #include "agent/decide/decide.h"
 #include "agent/net/address.h"
-#include "agent/net/mailbox.h"
+#include "agent/net/limits.h"
 
 enum {
-    SERVER_CONNECTIONS_MAX = MAILBOX_CONNECTIONS_MAX,
-    SERVER_LISTENERS_MAX = 16,
-    SERVER_WORKERS_MAX = 64,
     SERVER_ACCEPTS_MAX = 64, /* in one turn of the loop */
     SERVER_PAUSE_MS = 100,   /* without descriptors, before the next try */
 };
-
-#define SERVER_WARNING_US (60 * US_PER_S) /* between two warnings of a pause */
 
 struct server;
 

@@ -1,8 +1,8 @@
 #include "agent/net/worker.h"
 
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "agent/log.h"
 #include "agent/net/connection.h"
@@ -54,6 +54,9 @@ static void on_letter(struct ev_loop *loop, struct ev_async *async, int events)
 static void *run(void *arg)
 {
     struct worker *worker = arg;
+    char name[16];
+    (void)snprintf(name, sizeof(name), "worker-%u", worker->idx);
+    (void)pthread_setname_np(pthread_self(), name); /* for top -H */
     ev_run(worker->loop, 0);
     return NULL;
 }

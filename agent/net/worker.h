@@ -14,11 +14,13 @@
  *            | mailbox            | main               | its worker  | mutex, ev_async   |
  *            | n_open             | main, all workers  | main        | atomic            |
  *            | main's wake-up     | all workers        | main        | ev_async          |
+ *            | standard error     | all threads        | -           | mutex (log.c)     |
+ *            | clock's offset     | main, before start | all threads | immutable         |
  *
  * Ownership: worker_start / worker_join. The worker owns its connections.
  * Threads:   worker_post and worker_join are for the main thread; nothing else here is
  *            called from outside the worker's own thread.
- * Errors:    worker_start answers false, with a log line.
+ * Errors:    worker_start answers NULL, with a log line.
  * Limits:    one read buffer a worker; a connection keeps what is left of a frame.
  */
 #ifndef AGENT_NET_WORKER_H

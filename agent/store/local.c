@@ -21,7 +21,8 @@ struct hash {
     uint64_t hi;
 };
 
-/* The set says the rest of the hash: which one it is follows from the upper half of lo. */
+/* 96 bits of the hash; which set it is follows from the upper half of lo, so the set
+ * tells some of the rest: about 113 bits in all at 64 MiB. */
 struct slot {
     uint64_t hash_hi;
     uint32_t hash_lo;
@@ -247,6 +248,7 @@ static void withdraw_all(struct store_take *take, const struct place *places)
 {
     for (unsigned i = 0; i < take->n_charges; i++) {
         struct store_charge *charge = &take->charges[i];
+        charge->is_charged = false;
         if (!charge->answer.is_allowed) {
             continue;
         }

@@ -2,7 +2,8 @@
  * @file agent/store/local.h  Counters in this process: a table of fixed size.
  *
  * Model:     sets of LOCAL_WAYS slots. A key is hashed with a secret to 128 bits (no key
- *            text is kept, nobody can aim at a set) and lives in one set. A new key takes
+ *            text is kept, nobody can aim at a set), of which the set and 96 bits kept in
+ *            the slot stand for it. A new key takes
  *            a free or expired slot, else the first one not used since the hand last
  *            passed (second chance). An absent key is an untouched counter, so eviction
  *            is generous, never strict. A refusal changes no count but marks its slot as

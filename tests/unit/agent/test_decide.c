@@ -115,6 +115,9 @@ static void limit_that_is_not_advertised_stays_out_of_fields_and_body(void **con
     assert_string_equal(decoded_ack_text(&d->ack, "rule"), "login");
     assert_string_equal(decoded_ack_text(&d->ack, "ratelimit"), "");
     assert_string_equal(decoded_ack_text(&d->ack, "policy"), "\"per_key\";q=2;w=10");
+    assert_null(decoded_ack_find(&d->ack, "limit"));
+    assert_null(decoded_ack_find(&d->ack, "remaining"));
+    assert_null(decoded_ack_find(&d->ack, "reset"));
     assert_null(strstr(decoded_ack_text(&d->ack, "problem"), "violated-policies"));
     assert_non_null(
         strstr(decoded_ack_text(&d->ack, "problem"), "retry_after_seconds"));
@@ -152,6 +155,21 @@ static void several_check_messages_are_one_request(void **context)
     assert_string_equal(decoded_ack_text(&d->ack, "rule"), "per_key");
     assert_int_equal(decoded_ack_number(&d->ack, "remaining"), 1);
     assert_int_equal(counter_get(d->decide.counters, COUNTER_MESSAGES_UNKNOWN), 1);
+}
+
+static void what_is_absent_later_takes_nothing_away(void **context)
+{
+    struct decider *d = *context;
+    struct spop_value null = {.type = SPOP_VALUE_NULL};
+    decider_begin(d);
+    decider_message(d, "ratelimit-check");
+    decider_text(d, "path", "/v1/x");
+    decider_text(d, "key", "a");
+    decider_message(d, "ratelimit-check");
+    decider_arg(d, "key", &null);
+    decider_text(d, "path", "");
+    assert_true(decider_decide(d, START_US));
+    assert_string_equal(decoded_ack_text(&d->ack, "rule"), "per_key");
 }
 
 static void assert_neutral(const struct decider *d)
@@ -401,6 +419,7 @@ int main(void)
         TEST(limit_that_is_not_advertised_stays_out_of_fields_and_body),
         TEST(shadow_rule_is_named_and_refuses_nobody),
         TEST(several_check_messages_are_one_request),
+        TEST(what_is_absent_later_takes_nothing_away),
         TEST(nothing_to_decide_is_a_neutral_ack),
         TEST(own_domain_is_decided),
         TEST(malformed_payload_is_no_request),

@@ -100,6 +100,31 @@ static void shadow_never_decides(void **context)
     assert_int_equal(v.deciding_idx, -1);
 }
 
+/* What clients may see is decided among what is advertised, by the same order. */
+static void shown_is_decided_among_the_advertised(void **context)
+{
+    (void)context;
+    struct store_take take = {
+        .is_allowed = true,
+        .n_charges = 3,
+        .charges = {allowed(&SIZE_10, 5), allowed(&SIZE_100, 20), allowed(&SIZE_10, 4)},
+    };
+    struct verdict_circumstances circumstances = {.advertised = 1U << 0 | 1U << 2};
+    struct verdict v;
+    verdict_combine(&take, &circumstances, &v);
+    assert_int_equal(v.deciding_idx, 1);
+    assert_int_equal(v.shown_idx, 2);
+    circumstances.advertised = 0;
+    verdict_combine(&take, &circumstances, &v);
+    assert_int_equal(v.shown_idx, -1);
+    take.charges[1] = refused(&SIZE_100, 9);
+    take.is_allowed = false;
+    circumstances.advertised = 1U << 0;
+    verdict_combine(&take, &circumstances, &v);
+    assert_int_equal(v.deciding_idx, 1);
+    assert_int_equal(v.shown_idx, -1); /* what passed is not why it was refused */
+}
+
 static void reasons_of_an_allow(void **context)
 {
     (void)context;
@@ -108,10 +133,10 @@ static void reasons_of_an_allow(void **context)
         enum reason reason;
         const char *text;
     } CASES[] = {
-        {{false, false, false}, REASON_NONE, ""},
-        {{true, false, false}, REASON_UNMATCHED, "unmatched"},
-        {{false, true, false}, REASON_NO_KEY, "no_key"},
-        {{false, false, true}, REASON_TOO_MANY_LIMITS, "too_many_limits"},
+        {{false, false, false, 0}, REASON_NONE, ""},
+        {{true, false, false, 0}, REASON_UNMATCHED, "unmatched"},
+        {{false, true, false, 0}, REASON_NO_KEY, "no_key"},
+        {{false, false, true, 0}, REASON_TOO_MANY_LIMITS, "too_many_limits"},
     };
     struct store_take take = {.is_allowed = true};
     for (size_t i = 0; i < sizeof(CASES) / sizeof(CASES[0]); i++) {
@@ -130,6 +155,7 @@ int main(void)
         cmocka_unit_test(ties_go_by_file_order),
         cmocka_unit_test(refusal_is_decided_by_the_longest_wait_never_last_of_all),
         cmocka_unit_test(shadow_never_decides),
+        cmocka_unit_test(shown_is_decided_among_the_advertised),
         cmocka_unit_test(reasons_of_an_allow),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

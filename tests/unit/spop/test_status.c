@@ -6,15 +6,6 @@
 
 #include "spop/spop.h"
 
-static void every_status_has_a_text(void **state)
-{
-    (void)state;
-#define X(name, value, text) assert_string_equal(spop_status_text(name), text);
-    SPOP_STATUS_TABLE(X)
-#undef X
-    assert_non_null(spop_status_text((enum spop_status)99));
-}
-
 static void every_code_has_a_text(void **state)
 {
     (void)state;
@@ -38,7 +29,6 @@ static void only_registered_codes_are_registered(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_status_has_a_text),
         cmocka_unit_test(every_code_has_a_text),
         cmocka_unit_test(only_registered_codes_are_registered),
     };

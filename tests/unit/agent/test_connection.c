@@ -1,0 +1,283 @@
+/* The timers of a connection, on a worker without a thread: `now` is made by hand. */
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <sys/socket.h>
+
+#include <cmocka.h>
+
+#include "agent/net/connection.h"
+#include "agent/net/worker.h"
+#include "agent/store/local.h"
+
+#include "tests/support/spop_client.h"
+
+static const char rules_text[] = "version: 1\n"
+                                 "domain: api\n"
+                                 "rules:\n"
+                                 "  - name: per_key\n"
+                                 "    key: [key]\n"
+                                 "    limit: { requests: 100000000, per: 60s }\n";
+
+static struct {
+    struct worker worker;
+    struct worker_gone gone;
+    struct decide_options options;
+    struct decide_set *set;
+    struct instant start;
+} f;
+
+static struct spop_client client;
+
+static void on_gone(struct ev_loop *loop, struct ev_async *async, int events)
+{
+    (void)loop;
+    (void)async;
+    (void)events;
+}
+
+static int set_up(void **context)
+{
+    static const uint8_t secret[LOCAL_SECRET_BYTES] = {1};
+    static struct rules_diags diags;
+    (void)context;
+    memset(&f, 0, sizeof(f));
+    rules_diags_init(&diags, "test.yaml");
+    struct rules_bytes text = {.ptr = (const uint8_t *)rules_text,
+                               .len = strlen(rules_text)};
+    struct rules_set *rules = rules_load("test.yaml", text, &diags);
+    f.set = rules != NULL ? decide_set_new(rules) : NULL;
+    decide_options_init(&f.options, VARIABLE_BIT(VARIABLES_N) - 1);
+    f.worker.loop = ev_loop_new(EVFLAG_NOENV);
+    f.worker.gone = &f.gone;
+    f.gone.main_loop = f.worker.loop;
+    ev_async_init(&f.gone.async, on_gone);
+    f.worker.decide.set = f.set;
+    f.worker.decide.store = local_new((size_t)1 << 20, secret);
+    f.worker.decide.counters = counters_new(1);
+    f.worker.decide.options = &f.options;
+    return f.set == NULL || f.worker.decide.store == NULL;
+}
+
+static int tear_down(void **context)
+{
+    (void)context;
+    f.worker.is_draining = true;
+    for (int64_t s = 400; f.worker.connections != NULL; s += 10) {
+        connection_check_timers(f.worker.connections,
+                                instant_add_us(f.start, s * US_PER_S));
+    }
+    spop_client_close(&client);
+    ev_loop_destroy(f.worker.loop);
+    store_free(f.worker.decide.store);
+    counters_free(f.worker.decide.counters);
+    decide_set_free(f.set);
+    return 0;
+}
+
+/* A connection, its other end in `client`. */
+static void open_connection(void)
+{
+    int fds[2];
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, fds), 0);
+    assert_int_equal(fcntl(fds[0], F_SETFL, O_NONBLOCK), 0);
+    client.fd = fds[1];
+    client.len = 0;
+    f.gone.n_open = 1;
+    connection_open(&f.worker, fds[0]);
+    f.start = clock_now();
+}
+
+static void turn(void)
+{
+    for (int i = 0; i < 100; i++) {
+        ev_run(f.worker.loop, EVRUN_NOWAIT);
+    }
+}
+
+static void check_at(int64_t after_us)
+{
+    assert_non_null(f.worker.connections);
+    connection_check_timers(f.worker.connections, instant_add_us(f.start, after_us));
+}
+
+static void say_hello(void)
+{
+    uint8_t hello[512];
+    size_t len = spop_client_put_hello(hello, sizeof(hello), 16380, false);
+    assert_true(spop_client_send(&client, hello, len));
+    turn();
+    assert_true(spop_client_receive(&client));
+    assert_int_equal(spop_client_frame_type(&client), SPOP_FRAME_AGENT_HELLO);
+}
+
+static void expect_disconnect(uint8_t code)
+{
+    static const char name[] = "status-code";
+    assert_true(spop_client_receive(&client));
+    assert_int_equal(spop_client_frame_type(&client), SPOP_FRAME_AGENT_DISCONNECT);
+    const uint8_t *at = memmem(client.frame, client.frame_len, name, sizeof(name) - 1);
+    assert_non_null(at);
+    assert_int_equal(at[sizeof(name)], code);
+    assert_true(spop_client_at_eof(&client));
+}
+
+static uint64_t timeouts(void)
+{
+    return counter_get(f.worker.decide.counters, COUNTER_TIMEOUTS);
+}
+
+static void silence_before_hello(void **context)
+{
+    (void)context;
+    open_connection();
+    check_at(CONNECTION_HELLO_US - US_PER_S);
+    assert_int_equal(timeouts(), 0);
+    check_at(CONNECTION_HELLO_US);
+    assert_int_equal(timeouts(), 1);
+    expect_disconnect(SPOP_CODE_TIMEOUT);
+}
+
+static void half_a_frame(void **context)
+{
+    (void)context;
+    uint8_t frame[256];
+    size_t len = spop_client_put_notify(frame, sizeof(frame), 1, "k", 0);
+    open_connection();
+    say_hello();
+    assert_true(spop_client_send(&client, frame, len - 1));
+    turn();
+    check_at(CONNECTION_FRAME_US - US_PER_S);
+    assert_int_equal(timeouts(), 0);
+    check_at(CONNECTION_FRAME_US + US_PER_S);
+    assert_int_equal(timeouts(), 1);
+    expect_disconnect(SPOP_CODE_TIMEOUT);
+}
+
+static void whole_frames_are_not_half_ones(void **context)
+{
+    (void)context;
+    uint8_t frame[256];
+    size_t len = spop_client_put_notify(frame, sizeof(frame), 1, "k", 0);
+    open_connection();
+    say_hello();
+    assert_true(spop_client_send(&client, frame, len));
+    turn();
+    assert_true(spop_client_receive(&client));
+    check_at(CONNECTION_IDLE_US - US_PER_S);
+    assert_int_equal(timeouts(), 0);
+    assert_non_null(f.worker.connections);
+}
+
+static void idle_is_no_error(void **context)
+{
+    (void)context;
+    open_connection();
+    say_hello();
+    check_at(CONNECTION_IDLE_US + US_PER_S);
+    assert_int_equal(timeouts(), 0);
+    expect_disconnect(SPOP_CODE_NORMAL);
+}
+
+static void linger_ends(void **context)
+{
+    (void)context;
+    open_connection();
+    say_hello();
+    int64_t idle_us = CONNECTION_IDLE_US + US_PER_S;
+    check_at(idle_us);
+    assert_non_null(f.worker.connections); /* the peer has not closed */
+    check_at(idle_us + CONNECTION_LINGER_US - 1);
+    assert_non_null(f.worker.connections);
+    check_at(idle_us + CONNECTION_LINGER_US);
+    assert_null(f.worker.connections);
+    assert_int_equal(f.gone.n_open, 0);
+}
+
+/* Questions without end, no answer read: until the agent holds back. */
+static void fill_output(void)
+{
+    static uint8_t frames[64 * 256];
+    size_t len = 0;
+    for (uint64_t i = 0; i < 256; i++) {
+        len += spop_client_put_notify(frames + len, sizeof(frames) - len, i, "k", 0);
+    }
+    uint64_t before = 0;
+    do {
+        before = counter_get(f.worker.decide.counters, COUNTER_NOTIFIES);
+        for (int i = 0; i < 20; i++) {
+            ssize_t n = send(client.fd, frames, len, MSG_DONTWAIT | MSG_NOSIGNAL);
+            if (n != (ssize_t)len) {
+                break; /* cut anywhere: no more is sent */
+            }
+            turn();
+        }
+        turn();
+    } while (counter_get(f.worker.decide.counters, COUNTER_NOTIFIES) != before);
+}
+
+static void peer_that_never_reads(void **context)
+{
+    (void)context;
+    open_connection();
+    say_hello();
+    fill_output();
+    f.start = clock_now();
+    check_at(CONNECTION_WRITE_US - 5 * US_PER_S);
+    assert_non_null(f.worker.connections); /* held back is not half a frame */
+    assert_int_equal(timeouts(), 0);
+    check_at(CONNECTION_WRITE_US + US_PER_S);
+    assert_null(f.worker.connections);
+    assert_int_equal(timeouts(), 1);
+}
+
+static void drain_waits_for_quiet(void **context)
+{
+    (void)context;
+    open_connection();
+    say_hello();
+    f.worker.is_draining = true;
+    f.worker.drain_began = f.start;
+    check_at(WORKER_DRAIN_QUIET_US / 2);
+    uint8_t byte = 0;
+    assert_int_equal(recv(client.fd, &byte, 1, MSG_DONTWAIT), -1);
+    check_at(WORKER_DRAIN_QUIET_US + US_PER_S / 10);
+    expect_disconnect(SPOP_CODE_NORMAL);
+}
+
+static void drain_ends_for_everybody(void **context)
+{
+    (void)context;
+    open_connection();
+    say_hello();
+    fill_output();
+    f.start = clock_now();
+    f.worker.is_draining = true;
+    f.worker.drain_began = f.start;
+    check_at(WORKER_DRAIN_US_MAX - 1);
+    assert_non_null(f.worker.connections);
+    check_at(WORKER_DRAIN_US_MAX);
+    assert_null(f.worker.connections);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+    const struct CMUnitTest tests[] = {
+        TEST(silence_before_hello),
+        TEST(half_a_frame),
+        TEST(whole_frames_are_not_half_ones),
+        TEST(idle_is_no_error),
+        TEST(linger_ends),
+        TEST(peer_that_never_reads),
+        TEST(drain_waits_for_quiet),
+        TEST(drain_ends_for_everybody),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
