@@ -302,9 +302,12 @@ static void read_runtime_item(struct reader *reader, const struct yamltree_node 
         if (strcmp(n->key, "path") == 0) {
             path = n;
         } else if (strcmp(n->key, "mode") != 0) {
+            bool is_planned = strcmp(n->key, "level") == 0;
             yamltree_diag(reader->tree, reader->diags, RULES_ERROR, n->key_mark,
-                          strcmp(n->key, "level") == 0 ? "not-yet" : "unknown-field",
-                          "%s is not known here; path and mode are", n->key);
+                          is_planned ? "not-yet" : "unknown-field",
+                          is_planned ? "%s is planned but not built yet"
+                                     : "unknown field %s; path and mode are known",
+                          n->key);
             return;
         } else if (!parse_mode(text, &mode)) {
             refuse(reader, n, "a file mode such as 0660");
@@ -349,17 +352,17 @@ static void read_log(struct reader *reader, const struct yamltree_node *node)
     X(listen, read_listen, CONFIG_DEFAULT_ADDRESS,                                      \
       "addresses to serve: IP:PORT, [v6]:PORT, unix@/path, fd@N")                       \
     X(workers, read_workers, "2", "threads, 1 to 64")                                   \
-    X(rules, read_rules, "none", "path of the rules file")                              \
+    X(rules, read_rules, "left out", "path of the rules file")                          \
     X(memory, read_memory, "64MiB", "hard cap of the local counters, 36 bytes each")    \
     X(headers, read_headers, "draft-8",                                                 \
       "draft-8, x-ratelimit, none, or a list of them")                                  \
     X(problem, read_problem, "true", "send a problem+json body with a refusal")         \
     X(retry_jitter, read_retry_jitter, "0.1",                                           \
       "longest addition to Retry-After as a share of the wait, at most 30 s; 0 is off") \
-    X(variables, read_variables, "action deny status rule retry_after reason",          \
+    X(variables, read_variables, "[action, deny, status, rule, retry_after, reason]",   \
       "variables to send beside those of headers and problem")                          \
-    X(runtime, read_runtime, "none", "runtime sockets: a path or {path, mode}")         \
-    X(log, read_log, "{level: info}", "{level: error, warning, info or debug}")         \
+    X(runtime, read_runtime, "left out", "runtime sockets: a path or {path, mode}")     \
+    X(log, read_log, "{level: info}", "{level: error}, warning, info or debug")         \
     X(state_dir, NULL, "", "")                                                          \
     X(deadline_ms, NULL, "", "")                                                        \
     X(http, NULL, "", "")                                                               \

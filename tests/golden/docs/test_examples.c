@@ -5,12 +5,15 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
 #include "rules/rules.h"
 
+#include "agent/config.h"
 #include "agent/file.h"
+#include "agent/observe/counters.h"
 
 enum {
     DOCUMENT_BYTES_MAX = 1024 * 1024
@@ -71,11 +74,56 @@ static void documents(void **context)
     }
 }
 
+/* agent.yaml as agent/README.md shows it. */
+static void example_of_agent_yaml(void **context)
+{
+    (void)context;
+    static const char open[] = "```yaml\nlisten:";
+    size_t len = 0;
+    char *text = read_document("agent/README.md", &len);
+    const char *at = strstr(text, open);
+    assert_non_null(at);
+    at = strchr(at, '\n') + 1;
+    const char *end = strstr(at, "```");
+    assert_non_null(end);
+    char path[] = "/tmp/test_examples.XXXXXX";
+    int fd = mkstemp(path);
+    assert_int_equal(write(fd, at, (size_t)(end - at)), end - at);
+    (void)close(fd);
+    struct config config;
+    config_init(&config);
+    assert_true(config_read(&config, path, stderr));
+    (void)unlink(path);
+    free(text);
+}
+
+/* Every counter is in the table of agent/README.md. */
+static void metrics_are_listed(void **context)
+{
+    (void)context;
+    static const char *const rows[] = {
+#define X(name, metric, help) "| `" metric "` |",
+        COUNTER_TABLE(X)
+#undef X
+    };
+    size_t len = 0;
+    char *text = read_document("agent/README.md", &len);
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        if (strstr(text, rows[i]) == NULL) {
+            print_error("not listed: %s\n", rows[i]);
+            fail();
+        }
+    }
+    free(text);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(shipped_files),
         cmocka_unit_test(documents),
+        cmocka_unit_test(example_of_agent_yaml),
+        cmocka_unit_test(metrics_are_listed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
