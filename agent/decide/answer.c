@@ -56,6 +56,22 @@ static void add_field(struct text *text, const struct decide_request *request,
     }
 }
 
+static void add_violated(struct text *text, const struct decide_request *request)
+{
+    bool has_names = false;
+    for (unsigned i = 0; i < request->take.n_charges; i++) {
+        if (!is_shown(request, i, VARIABLE_RATELIMIT)) {
+            continue;
+        }
+        text_add(text, has_names ? "," : ",\"violated-policies\":[");
+        text_add(text, "\"");
+        text_add(text, request->limits[i]->name);
+        text_add(text, "\"");
+        has_names = true;
+    }
+    text_add(text, has_names ? "]" : "");
+}
+
 /* RFC 9457, with the problem type of the draft's section 5. Names of limits that are
  * not advertised stay out; where none is left, so does the member. */
 static void add_problem(struct text *text, const struct decide_request *request)
@@ -68,15 +84,7 @@ static void add_problem(struct text *text, const struct decide_request *request)
         text_add(text, " s");
     }
     text_add(text, ".\"");
-    const char *before = ",\"violated-policies\":[\"";
-    for (unsigned i = 0; i < request->take.n_charges; i++) {
-        if (is_shown(request, i, VARIABLE_RATELIMIT)) {
-            text_add(text, before);
-            text_add(text, request->limits[i]->name);
-            before = "\",\"";
-        }
-    }
-    text_add(text, before[1] == ',' ? "\"]" : "");
+    add_violated(text, request);
     if (wait_s > 0) {
         text_add(text, ",\"retry_after_seconds\":");
         text_add_int64(text, wait_s);

@@ -1,4 +1,3 @@
-#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -16,12 +15,12 @@
 
 #include "agent/control/runtime.h"
 
+#include "tests/support/loop_thread.h"
+
 static struct {
     char dir[32];
     char path[64];
-    struct ev_loop *loop;
-    struct ev_async quit;
-    pthread_t thread;
+    struct loop_thread main_loop;
     struct runtime *runtime;
     char answer[65536];
 } f;
@@ -45,20 +44,6 @@ static const struct runtime_command COMMANDS[] = {
     {NULL, NULL, NULL},
 };
 
-static void on_quit(struct ev_loop *loop, struct ev_async *async, int events)
-{
-    (void)async;
-    (void)events;
-    ev_break(loop, EVBREAK_ALL);
-}
-
-static void *run(void *arg)
-{
-    (void)arg;
-    ev_run(f.loop, 0);
-    return NULL;
-}
-
 static int set_up(void **context)
 {
     (void)context;
@@ -71,24 +56,20 @@ static int set_up(void **context)
     }
     (void)snprintf(f.path, sizeof(f.path), "%s/s", f.dir);
     (void)snprintf(text, sizeof(text), "unix@%s", f.path);
-    f.loop = ev_loop_new(EVFLAG_NOENV);
-    ev_async_init(&f.quit, on_quit);
-    ev_async_start(f.loop, &f.quit);
-    if (!address_parse(&address, text, error)) {
+    if (!loop_thread_init(&f.main_loop) || !address_parse(&address, text, error)) {
         return 1;
     }
-    f.runtime = runtime_start(f.loop, &address, COMMANDS, "world");
-    return f.runtime == NULL || pthread_create(&f.thread, NULL, run, NULL) != 0;
+    f.runtime = runtime_start(f.main_loop.loop, &address, COMMANDS, "world");
+    return f.runtime == NULL || !loop_thread_start(&f.main_loop);
 }
 
 static int tear_down(void **context)
 {
     (void)context;
-    ev_async_send(f.loop, &f.quit);
-    (void)pthread_join(f.thread, NULL);
+    loop_thread_stop(&f.main_loop);
     runtime_stop(f.runtime);
     runtime_stop(NULL);
-    ev_loop_destroy(f.loop);
+    loop_thread_fini(&f.main_loop);
     return rmdir(f.dir);
 }
 

@@ -22,6 +22,7 @@
 #include "agent/store/local.h"
 
 #include "tests/support/decoded_ack.h"
+#include "tests/support/loop_thread.h"
 #include "tests/support/prng.h"
 #include "tests/support/spop_client.h"
 
@@ -41,9 +42,7 @@ static const char RULES[] = "version: 1\n"
 static struct {
     char dir[32];
     char path[64];
-    struct ev_loop *loop;
-    struct ev_async quit;
-    pthread_t thread;
+    struct loop_thread main_loop;
     struct decide_options options;
     struct decide_set *set;
     struct store *store;
@@ -75,20 +74,6 @@ ssize_t send(int fd, const void *buf, size_t len, int flags)
 static struct spop_client client;
 static struct spop_client others[CONNECTIONS_MAX];
 
-static void on_quit(struct ev_loop *loop, struct ev_async *async, int events)
-{
-    (void)async;
-    (void)events;
-    ev_break(loop, EVBREAK_ALL);
-}
-
-static void *run(void *arg)
-{
-    (void)arg;
-    ev_run(f.loop, 0);
-    return NULL;
-}
-
 static bool make_parts(void)
 {
     static const uint8_t SECRET[LOCAL_SECRET_BYTES] = {1};
@@ -119,10 +104,7 @@ static int set_up(void **context)
     }
     (void)snprintf(f.path, sizeof(f.path), "%s/s", f.dir);
     (void)snprintf(text, sizeof(text), "unix@%s", f.path);
-    f.loop = ev_loop_new(EVFLAG_NOENV);
-    ev_async_init(&f.quit, on_quit);
-    ev_async_start(f.loop, &f.quit);
-    if (!address_parse(&address, text, error)) {
+    if (!loop_thread_init(&f.main_loop) || !address_parse(&address, text, error)) {
         return 1;
     }
     struct server_options options = {
@@ -135,8 +117,8 @@ static int set_up(void **context)
         .decide_options = &f.options,
         .counters = f.counters,
     };
-    f.server = server_start(f.loop, &options);
-    return f.server == NULL || pthread_create(&f.thread, NULL, run, NULL) != 0;
+    f.server = server_start(f.main_loop.loop, &options);
+    return f.server == NULL || !loop_thread_start(&f.main_loop);
 }
 
 /* Stop the main loop, then drain; the workers end by themselves. */
@@ -146,8 +128,7 @@ static void stop_server(void)
         return;
     }
     f.is_stopped = true;
-    ev_async_send(f.loop, &f.quit);
-    (void)pthread_join(f.thread, NULL);
+    loop_thread_stop(&f.main_loop);
     server_stop(f.server);
 }
 
@@ -156,7 +137,7 @@ static int tear_down(void **context)
     (void)context;
     stop_server();
     server_free(f.server);
-    ev_loop_destroy(f.loop);
+    loop_thread_fini(&f.main_loop);
     for (int i = 0; i < WORKERS; i++) {
         counters_free(f.counters[i]);
     }
