@@ -24,7 +24,7 @@
 #include "agent/decide/decide.h"
 #include "agent/store/local.h"
 
-#include "tests/support/alloc_count.h"
+#include "tests/support/alloc_probe.h"
 #include "tests/support/prng.h"
 
 enum {
