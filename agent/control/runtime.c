@@ -18,9 +18,11 @@ struct client {
     bool is_used;
     size_t line_len;
     char line[RUNTIME_LINE_BYTES_MAX + 1];
-    char *answer; /* from open_memstream; NULL until a command ran */
+    char *answer;
     size_t answer_len;
+    size_t answer_cap;
     size_t answer_off;
+    bool is_answer_cut; /* memory was short */
 };
 
 struct runtime {
@@ -86,10 +88,32 @@ static void run_line(struct client *client, FILE *out)
     print_help(runtime, out);
 }
 
-/* Run the line and turn to writing the answer. */
+/* What a command prints is kept whole. glibc's memory streams would not tell of a part
+ * that found no memory. */
+static ssize_t keep_answer(void *cookie, const char *bytes, size_t len)
+{
+    struct client *client = cookie;
+    size_t need = client->answer_len + len;
+    if (need > client->answer_cap) {
+        size_t cap = need > 2 * client->answer_cap ? need : 2 * client->answer_cap;
+        char *grown = realloc(client->answer, cap);
+        if (grown == NULL) {
+            client->is_answer_cut = true;
+            return 0;
+        }
+        client->answer = grown;
+        client->answer_cap = cap;
+    }
+    memcpy(client->answer + client->answer_len, bytes, len);
+    client->answer_len = need;
+    return (ssize_t)len;
+}
+
+/* Run the line and turn to writing the answer: all of it, or none. */
 static void client_answer(struct client *client, bool is_too_long)
 {
-    FILE *out = open_memstream(&client->answer, &client->answer_len);
+    static const cookie_io_functions_t functions = {.write = keep_answer};
+    FILE *out = fopencookie(client, "w", functions);
     if (out == NULL) {
         client_close(client);
         return;
@@ -100,7 +124,7 @@ static void client_answer(struct client *client, bool is_too_long)
     } else {
         run_line(client, out);
     }
-    if (fclose(out) != 0) {
+    if (fclose(out) != 0 || client->is_answer_cut) {
         client_close(client);
         return;
     }
