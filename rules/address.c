@@ -1,6 +1,10 @@
+#define _POSIX_C_SOURCE 200112L /* inet_ntop */
+
 #include "rules/address.h"
 
 #include <string.h>
+
+#include <arpa/inet.h>
 
 #include "rules/hex.h"
 
@@ -203,6 +207,68 @@ struct rules_address rules_address_parse(struct rules_bytes text)
         return address_of(bytes, 16);
     }
     return none;
+}
+
+/** A number of bits in digits. @return -1 when it is none or over 255 */
+static int bits_read(struct rules_bytes text)
+{
+    uint8_t bits;
+
+    return text.len > 0 && octet_read(text, &bits) == text.len ? bits : -1;
+}
+
+size_t rules_network_key(struct rules_bytes address, uint8_t bits,
+                         uint8_t out[RULES_NETWORK_KEY_BYTES_MAX])
+{
+    size_t whole = bits / 8U;
+
+    out[0] = bits;
+    memcpy(out + 1, address.ptr, address.len);
+    if (whole < address.len) {
+        out[1 + whole] &= (uint8_t)(0xff00U >> bits % 8U);
+        memset(out + 2 + whole, 0, address.len - whole - 1);
+    }
+    return 1 + address.len;
+}
+
+enum rules_network_status rules_network_parse(struct rules_bytes text,
+                                              struct rules_network *network)
+{
+    struct rules_bytes head = cut_at(text, '/');
+    struct rules_address address = rules_address_parse(head);
+    uint8_t key[RULES_NETWORK_KEY_BYTES_MAX];
+    int bits;
+
+    if (address.len == 0 || head.len == text.len) {
+        return RULES_NETWORK_NONE;
+    }
+    bits = bits_read(
+        (struct rules_bytes){text.ptr + head.len + 1, text.len - head.len - 1});
+    if (bits < 0) {
+        return RULES_NETWORK_NONE;
+    }
+    if (address.len == 4 && memchr(head.ptr, ':', head.len) != NULL) {
+        if (bits < 96) {
+            return RULES_NETWORK_BITS; /* not all of it is IPv4 */
+        }
+        bits -= 96;
+    }
+    if (bits > address.len * 8) {
+        return RULES_NETWORK_BITS;
+    }
+    *network = (struct rules_network){address, (uint8_t)bits};
+    (void)rules_network_key(rules_address_bytes(&address), (uint8_t)bits, key);
+    memcpy(network->address.bytes, key + 1, address.len);
+    return memcmp(address.bytes, key + 1, address.len) == 0 ? RULES_NETWORK_OK
+                                                            : RULES_NETWORK_HOST_BITS;
+}
+
+void rules_address_print(const struct rules_address *address,
+                         char out[RULES_ADDRESS_PRINT_BYTES])
+{
+    out[0] = '\0';
+    (void)inet_ntop(address->len == 16 ? AF_INET6 : AF_INET, address->bytes, out,
+                    RULES_ADDRESS_PRINT_BYTES);
 }
 
 struct rules_bytes rules_address_group(struct rules_bytes address)

@@ -48,6 +48,50 @@ static inline struct rules_bytes rules_address_canonical(struct rules_bytes byte
 /** Read an address as text; brackets, port and zone are left out. */
 struct rules_address rules_address_parse(struct rules_bytes text);
 
+/** A range of addresses: those that begin with the same bits. */
+struct rules_network {
+    struct rules_address address; /* canonical; len 0: none */
+    uint8_t bits;                 /* of `address` that count; 8 x len: one address */
+};
+
+enum rules_network_status {
+    RULES_NETWORK_OK = 0,
+    RULES_NETWORK_NONE,      /* no address, a slash, and a number */
+    RULES_NETWORK_BITS,      /* more bits than the address has, or part IPv4 only */
+    RULES_NETWORK_HOST_BITS, /* bits are set beyond those that count */
+};
+
+/**
+ * Read an address with the number of its bits that count behind a slash. An IPv4-mapped
+ * network of 96 bits and more is the IPv4 network.
+ *
+ * @param network  filled for OK and HOST_BITS; bits that do not count are cleared
+ */
+RULES_MUST_USE enum rules_network_status rules_network_parse(
+    struct rules_bytes text, struct rules_network *network);
+
+enum {
+    RULES_NETWORK_KEY_BYTES_MAX = 17
+};
+
+/**
+ * Write what networks are looked up by: the number of bits, and the address with the
+ * others cleared.
+ *
+ * @param address  4 or 16 bytes
+ * @return bytes written; two networks are the same when these are
+ */
+size_t rules_network_key(struct rules_bytes address, uint8_t bits,
+                         uint8_t out[RULES_NETWORK_KEY_BYTES_MAX]);
+
+enum {
+    RULES_ADDRESS_PRINT_BYTES = 46
+};
+
+/** Write an address as text (RFC 5952). */
+void rules_address_print(const struct rules_address *address,
+                         char out[RULES_ADDRESS_PRINT_BYTES]);
+
 /** @return what of a canonical address counts in a key: IPv4 whole, IPv6 its /64 */
 struct rules_bytes rules_address_group(struct rules_bytes address);
 

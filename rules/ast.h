@@ -13,17 +13,26 @@
 #include "rules/arena.h"
 #include "rules/yamltree.h"
 
-struct rules_ast_value {
-    struct rules_bytes text; /* of `path`: in normal form */
-    struct rules_mark mark;
-    struct rules_address address; /* what the text means as an address, if it is one */
-    bool is_wild;                 /* a pattern with wildcards */
+enum rules_ast_kind {
+    RULES_AST_EXACT = 0,
+    RULES_AST_PATTERN, /* by segments, with wildcards */
+    RULES_AST_PREFIX,  /* `text` is what stands before the star */
+    RULES_AST_NETWORK,
 };
 
-/** A descriptor and the values that match. */
+struct rules_ast_value {
+    enum rules_ast_kind kind;
+    struct rules_bytes text; /* of `path`: in normal form */
+    struct rules_mark mark;
+    struct rules_network network; /* EXACT: what the text means as an address, if it is
+                                   * one; NETWORK */
+};
+
+/** A descriptor and what it must be. */
 struct rules_ast_condition {
     uint32_t slot;
-    uint32_t n_values; /* at least one, all different */
+    bool is_negated;   /* everything else, also nothing, matches */
+    uint32_t n_values; /* all different; none: any value that is present */
     struct rules_ast_value *values;
 };
 

@@ -11,6 +11,7 @@
     X(bad_address, "bad-address")                   \
     X(bad_amount, "bad-amount")                     \
     X(bad_choice, "bad-choice")                     \
+    X(bad_condition, "bad-condition")               \
     X(bad_descriptor, "bad-descriptor")             \
     X(bad_name, "bad-name")                         \
     X(bad_path, "bad-path")                         \

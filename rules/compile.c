@@ -1,18 +1,15 @@
 #include "rules/compile.h"
 
-#include <sodium.h>
 #include <stdlib.h>
 
-#include "rules/path.h"
+#include <sodium.h>
+
+#include "rules/index.h"
 #include "rules/units.h"
 
 struct compiler {
     const struct rules_ast *ast;
     struct rules_set *set;
-    struct rules_arena scratch;
-    struct rules_table counts; /* how many rules have a value: rules_value_tag, value */
-    uint32_t n_postings;
-    uint32_t n_nodes;
 };
 
 static bool bytes_copy(struct rules_set *set, struct rules_bytes from,
@@ -162,56 +159,137 @@ static uint32_t bytes_sort(struct rules_bytes *values, uint32_t n)
     return n_kept;
 }
 
+/** Where the values of a condition go, by kind. */
+struct values {
+    struct rules_bytes *wild;
+    struct rules_bytes *texts;
+    struct rules_bytes *addresses;
+    struct rules_bytes *prefixes;
+    struct rules_bytes *networks;
+};
+
+static bool values_init(struct compiler *c, struct values *values, uint32_t n)
+{
+    struct rules_arena *arena = &c->set->arena;
+
+    values->wild = rules_arena_array(arena, n, sizeof *values->wild);
+    values->texts = rules_arena_array(arena, n, sizeof *values->texts);
+    values->addresses = rules_arena_array(arena, n, sizeof *values->addresses);
+    values->prefixes = rules_arena_array(arena, n, sizeof *values->prefixes);
+    values->networks = rules_arena_array(arena, n, sizeof *values->networks);
+    return values->wild != NULL && values->texts != NULL && values->addresses != NULL
+           && values->prefixes != NULL && values->networks != NULL;
+}
+
+static bool exact_add(struct compiler *c, const struct rules_ast_value *value,
+                      struct rules_condition *to, const struct values *values)
+{
+    const struct rules_address *address = &value->network.address;
+
+    return bytes_copy(c->set, value->text, &values->texts[to->n_texts++])
+           && (address->len == 0
+               || bytes_copy(c->set, rules_address_bytes(address),
+                             &values->addresses[to->n_addresses++]));
+}
+
+static bool network_add(struct compiler *c, const struct rules_network *network,
+                        struct rules_bytes *to)
+{
+    uint8_t key[RULES_NETWORK_KEY_BYTES_MAX];
+    size_t len = rules_network_key(rules_address_bytes(&network->address),
+                                   network->bits, key);
+
+    return bytes_copy(c->set, (struct rules_bytes){key, len}, to);
+}
+
+static bool value_add(struct compiler *c, const struct rules_ast_value *value,
+                      struct rules_condition *to, const struct values *values)
+{
+    struct rules_bytes text = value->text;
+
+    switch (value->kind) {
+    case RULES_AST_EXACT:
+        return exact_add(c, value, to, values);
+    case RULES_AST_PATTERN:
+        return bytes_copy(c->set, text, &values->wild[to->n_wild++]);
+    case RULES_AST_PREFIX:
+        text.len--; /* the star */
+        return bytes_copy(c->set, text, &values->prefixes[to->n_prefixes++]);
+    case RULES_AST_NETWORK:
+        break;
+    }
+    return network_add(c, &value->network, &values->networks[to->n_networks++]);
+}
+
+/** The lengths of sorted values: those of one length stand together. */
+static bool lens_set(struct compiler *c, uint32_t slot,
+                     const struct rules_bytes *sorted, uint32_t n,
+                     const struct rules_len **lens, uint32_t *n_lens)
+{
+    struct rules_len *to = rules_arena_array(&c->set->arena, n, sizeof *to);
+
+    if (to == NULL) {
+        return false;
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        if (i == 0 || sorted[i].len != sorted[i - 1].len) {
+            to[(*n_lens)++] = (struct rules_len){slot, (uint32_t)sorted[i].len, 0};
+        }
+    }
+    *lens = to;
+    return true;
+}
+
+/** The same for keys of networks, which begin with their number of bits. */
+static bool bits_set(struct compiler *c, uint32_t slot,
+                     const struct rules_bytes *sorted, uint32_t n,
+                     const struct rules_len **lens, uint32_t *n_lens)
+{
+    struct rules_len *to = rules_arena_array(&c->set->arena, n, sizeof *to);
+
+    if (to == NULL) {
+        return false;
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        if (i == 0 || sorted[i].len != sorted[i - 1].len
+            || sorted[i].ptr[0] != sorted[i - 1].ptr[0]) {
+            to[(*n_lens)++] = (struct rules_len){slot, (uint32_t)sorted[i].len - 1,
+                                                 sorted[i].ptr[0]};
+        }
+    }
+    *lens = to;
+    return true;
+}
+
 static bool compile_condition(struct compiler *c,
                               const struct rules_ast_condition *from,
                               struct rules_condition *to)
 {
-    struct rules_arena *arena = &c->set->arena;
-    uint32_t n = from->n_values;
-    struct rules_bytes *wild = rules_arena_array(arena, n, sizeof *wild);
-    struct rules_bytes *texts = rules_arena_array(arena, n, sizeof *texts);
-    struct rules_bytes *addresses = rules_arena_array(arena, n, sizeof *addresses);
+    struct values values;
 
-    if (wild == NULL || texts == NULL || addresses == NULL) {
+    if (!values_init(c, &values, from->n_values)) {
         return false;
     }
     to->slot = from->slot;
-    for (uint32_t i = 0; i < n; i++) {
-        const struct rules_ast_value *value = &from->values[i];
-
-        if (!bytes_copy(c->set, value->text,
-                        value->is_wild ? &wild[to->n_wild++] : &texts[to->n_texts++])) {
-            return false;
-        }
-        if (value->address.len > 0
-            && !bytes_copy(c->set, rules_address_bytes(&value->address),
-                           &addresses[to->n_addresses++])) {
+    to->is_negated = from->is_negated;
+    for (uint32_t i = 0; i < from->n_values; i++) {
+        if (!value_add(c, &from->values[i], to, &values)) {
             return false;
         }
     }
-    to->n_texts = bytes_sort(texts, to->n_texts);
-    to->n_addresses = bytes_sort(addresses, to->n_addresses);
-    to->wild = wild;
-    to->texts = texts;
-    to->addresses = addresses;
-    return true;
-}
-
-/** Count the rule for each of its values, and for each of its patterns. */
-static void condition_count(struct compiler *c, const struct rules_condition *condition)
-{
-    uint32_t tag = rules_value_tag(condition->slot, false);
-    uint32_t tag_address = rules_value_tag(condition->slot, true);
-
-    for (uint32_t i = 0; i < condition->n_wild; i++) {
-        ++*rules_table_put(&c->counts, tag, condition->wild[i], 0);
-    }
-    for (uint32_t i = 0; i < condition->n_texts; i++) {
-        ++*rules_table_put(&c->counts, tag, condition->texts[i], 0);
-    }
-    for (uint32_t i = 0; i < condition->n_addresses; i++) {
-        ++*rules_table_put(&c->counts, tag_address, condition->addresses[i], 0);
-    }
+    to->n_texts = bytes_sort(values.texts, to->n_texts);
+    to->n_addresses = bytes_sort(values.addresses, to->n_addresses);
+    to->n_prefixes = bytes_sort(values.prefixes, to->n_prefixes);
+    to->n_networks = bytes_sort(values.networks, to->n_networks);
+    to->wild = values.wild;
+    to->texts = values.texts;
+    to->addresses = values.addresses;
+    to->prefixes = values.prefixes;
+    to->networks = values.networks;
+    return lens_set(c, to->slot, to->prefixes, to->n_prefixes, &to->prefix_lens,
+                    &to->n_prefix_lens)
+           && bits_set(c, to->slot, to->networks, to->n_networks, &to->network_lens,
+                       &to->n_network_lens);
 }
 
 static bool compile_matcher(struct compiler *c, uint32_t idx)
@@ -229,217 +307,9 @@ static bool compile_matcher(struct compiler *c, uint32_t idx)
         if (!compile_condition(c, &from->conditions[i], &conditions[i])) {
             return false;
         }
-        condition_count(c, &conditions[i]);
     }
     matcher->conditions = conditions;
     matcher->n_conditions = from->n_conditions;
-    return true;
-}
-
-static uint32_t count_max(const struct compiler *c, uint32_t tag,
-                          const struct rules_bytes *values, uint32_t n)
-{
-    uint32_t most = 0;
-
-    for (uint32_t i = 0; i < n; i++) {
-        uint32_t count = rules_table_find(&c->counts, tag, values[i]);
-
-        most = count > most ? count : most;
-    }
-    return most;
-}
-
-/**
- * How many rules a request may meet under this condition. Patterns count double: others
- * may match the same path.
- */
-static uint32_t condition_width(const struct compiler *c,
-                                const struct rules_condition *condition)
-{
-    uint32_t tag = rules_value_tag(condition->slot, false);
-    uint32_t wild = 2 * count_max(c, tag, condition->wild, condition->n_wild);
-    uint32_t texts = count_max(c, tag, condition->texts, condition->n_texts);
-
-    return wild > texts ? wild : texts;
-}
-
-/** Move the narrowest condition to the front: the rule is filed under it. */
-static void narrowest_first(struct compiler *c, struct rules_condition *conditions,
-                            uint32_t n)
-{
-    uint32_t best = 0;
-    struct rules_condition first = conditions[0];
-
-    for (uint32_t i = 1; i < n; i++) {
-        if (condition_width(c, &conditions[i])
-            < condition_width(c, &conditions[best])) {
-            best = i;
-        }
-    }
-    conditions[0] = conditions[best];
-    conditions[best] = first;
-}
-
-static void slot_add(uint32_t *slots, uint32_t *n, uint32_t slot)
-{
-    for (uint32_t i = 0; i < *n; i++) {
-        if (slots[i] == slot) {
-            return;
-        }
-    }
-    slots[(*n)++] = slot;
-}
-
-/** Put a rule at the head of a list of postings. */
-static void posting_add(struct compiler *c, uint32_t rule, uint32_t n_wild_before,
-                        uint32_t *head)
-{
-    uint32_t idx = c->n_postings++;
-
-    c->set->postings[idx] = (struct rules_posting){rule, n_wild_before, *head};
-    *head = idx;
-}
-
-static uint32_t node_add(struct compiler *c)
-{
-    uint32_t idx = c->n_nodes++;
-
-    c->set->nodes[idx] = (struct rules_node){0, RULES_NONE, RULES_NONE, RULES_NONE};
-    return idx;
-}
-
-static uint32_t root_get(struct compiler *c, uint32_t slot)
-{
-    struct rules_set *set = c->set;
-    uint32_t n = set->n_pattern_slots;
-
-    slot_add(set->pattern_slots, &set->n_pattern_slots, slot);
-    if (set->n_pattern_slots > n) {
-        set->pattern_roots[n] = node_add(c);
-    }
-    return set->pattern_roots[set->pattern_slots[0] == slot ? 0 : 1];
-}
-
-static uint32_t child_get(struct compiler *c, uint32_t node, struct rules_bytes seg)
-{
-    struct rules_set *set = c->set;
-    uint32_t *child;
-
-    if (rules_segment_kind(seg) == RULES_SEGMENT_ONE) {
-        child = &set->nodes[node].one;
-    } else {
-        child = rules_table_put(&set->children, node, seg, c->n_nodes);
-        set->nodes[node].n_named += *child == c->n_nodes;
-    }
-    if (*child == RULES_NONE || *child == c->n_nodes) {
-        *child = node_add(c);
-    }
-    return *child;
-}
-
-static void pattern_add(struct compiler *c, uint32_t rule, uint32_t slot,
-                        struct rules_bytes pattern, uint32_t n_wild_before)
-{
-    struct rules_segments it = {pattern, 0};
-    struct rules_bytes seg;
-    uint32_t node = root_get(c, slot);
-
-    while (rules_segments_next(&it, &seg)) {
-        if (rules_segment_kind(seg) == RULES_SEGMENT_REST) {
-            posting_add(c, rule, n_wild_before, &c->set->nodes[node].rest);
-            return;
-        }
-        node = child_get(c, node, seg);
-    }
-    posting_add(c, rule, n_wild_before, &c->set->nodes[node].end);
-}
-
-static void rule_file(struct compiler *c, uint32_t rule,
-                      const struct rules_condition *condition)
-{
-    struct rules_set *set = c->set;
-    uint32_t slot = condition->slot;
-
-    for (uint32_t i = 0; i < condition->n_wild; i++) {
-        pattern_add(c, rule, slot, condition->wild[i], i);
-    }
-    for (uint32_t i = 0; i < condition->n_texts; i++) {
-        posting_add(c, rule, condition->n_wild,
-                    rules_table_put(&set->values, rules_value_tag(slot, false),
-                                    condition->texts[i], RULES_NONE));
-    }
-    for (uint32_t i = 0; i < condition->n_addresses; i++) {
-        posting_add(c, rule, 0,
-                    rules_table_put(&set->values, rules_value_tag(slot, true),
-                                    condition->addresses[i], RULES_NONE));
-    }
-    if (condition->n_texts > 0) {
-        slot_add(set->value_slots, &set->n_value_slots, slot);
-    }
-}
-
-static uint32_t segments_count(struct rules_bytes pattern)
-{
-    struct rules_segments it = {pattern, 0};
-    struct rules_bytes seg;
-    uint32_t n = 0;
-
-    while (rules_segments_next(&it, &seg)) {
-        n++;
-    }
-    return n;
-}
-
-/** Make room for the tables: the sizes are known before the first entry. */
-static bool tables_init(struct compiler *c)
-{
-    struct rules_set *set = c->set;
-    size_t n_segments = RULES_PATTERN_SLOTS_MAX; /* the roots */
-    size_t n_postings = 0;
-    size_t n_always = 0;
-
-    for (uint32_t i = 0; i < set->n_rules; i++) {
-        const struct rules_condition *condition = set->matchers[i].conditions;
-
-        if (set->matchers[i].n_conditions == 0) {
-            n_always++;
-            continue;
-        }
-        n_postings += condition->n_wild + condition->n_texts + condition->n_addresses;
-        for (uint32_t j = 0; j < condition->n_wild; j++) {
-            n_segments += segments_count(condition->wild[j]);
-        }
-    }
-    set->always = rules_arena_array(&set->arena, n_always, sizeof *set->always);
-    set->postings = rules_arena_array(&set->arena, n_postings, sizeof *set->postings);
-    set->nodes = rules_arena_array(&set->arena, n_segments, sizeof *set->nodes);
-    return set->always != NULL && set->postings != NULL && set->nodes != NULL
-           && rules_table_init(&set->values, &set->arena, n_postings)
-           && rules_table_init(&set->children, &set->arena, n_segments);
-}
-
-static bool compile_index(struct compiler *c)
-{
-    struct rules_set *set = c->set;
-
-    for (uint32_t i = 0; i < set->n_rules; i++) {
-        struct rules_matcher *matcher = &set->matchers[i];
-
-        if (matcher->n_conditions > 0) {
-            narrowest_first(c, matcher->conditions, matcher->n_conditions);
-        }
-    }
-    if (!tables_init(c)) {
-        return false;
-    }
-    /* From the last to the first, since each is put at the head of its lists. */
-    for (uint32_t i = set->n_rules; i-- > 0;) {
-        if (set->matchers[i].n_conditions == 0) {
-            set->always[set->n_always++] = i;
-        } else {
-            rule_file(c, i, &set->matchers[i].conditions[0]);
-        }
-    }
     return true;
 }
 
@@ -452,18 +322,6 @@ static struct rules_set *set_new(void)
         set->arena = arena;
     }
     return set;
-}
-
-static size_t values_count(const struct rules_ast *ast)
-{
-    size_t n = 0;
-
-    for (uint32_t i = 0; i < ast->n_rules; i++) {
-        for (uint32_t j = 0; j < ast->rules[i].n_conditions; j++) {
-            n += ast->rules[i].conditions[j].n_values;
-        }
-    }
-    return n;
 }
 
 static bool compile_all(struct compiler *c, const char *name)
@@ -481,16 +339,12 @@ static bool compile_all(struct compiler *c, const char *name)
         || set->limits == NULL || set->matchers == NULL || !compile_slots(c)) {
         return false;
     }
-    /* A value that is an address has two entries. */
-    if (!rules_table_init(&c->counts, &c->scratch, 2 * values_count(c->ast))) {
-        return false;
-    }
     for (uint32_t i = 0; i < n; i++) {
         if (!compile_rule(c, i) || !compile_matcher(c, i)) {
             return false;
         }
     }
-    return compile_index(c);
+    return rules_index_build(c->set);
 }
 
 struct rules_set *rules_compile(const struct rules_ast *ast, const char *name)
@@ -501,6 +355,5 @@ struct rules_set *rules_compile(const struct rules_ast *ast, const char *name)
         rules_set_free(c.set);
         c.set = NULL;
     }
-    rules_arena_fini(&c.scratch);
     return c.set;
 }

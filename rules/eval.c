@@ -96,11 +96,80 @@ static bool values_have(const struct rules_bytes *values, uint32_t n,
     return false;
 }
 
-static bool wild_have(const struct rules_condition *condition, uint32_t n_wild,
-                      struct rules_bytes text)
+/** The address that a value is; a text is read as one. @return len 0 for none */
+static struct rules_address address_of(struct rules_value view)
 {
-    for (uint32_t i = 0; i < n_wild; i++) {
-        if (rules_pattern_matches(condition->wild[i], text)) {
+    struct rules_address address = {0};
+
+    if (view.type == RULES_TEXT) {
+        return rules_address_parse(view.bytes);
+    }
+    address.len = (uint8_t)view.bytes.len;
+    memcpy(address.bytes, view.bytes.ptr, view.bytes.len);
+    return address;
+}
+
+/** @return whether one of the networks of a length holds the value */
+static bool networks_have(const struct rules_condition *condition,
+                          const struct rules_len *len, struct rules_value view)
+{
+    struct rules_address address = address_of(view);
+    uint8_t key[RULES_NETWORK_KEY_BYTES_MAX];
+    size_t n;
+
+    if (address.len != len->bytes) {
+        return false;
+    }
+    n = rules_network_key(rules_address_bytes(&address), (uint8_t)len->bits, key);
+    return values_have(condition->networks, condition->n_networks,
+                       (struct rules_bytes){key, n});
+}
+
+static bool prefixes_have(const struct rules_condition *condition,
+                          const struct rules_len *len, struct rules_value view)
+{
+    return view.type == RULES_TEXT && view.bytes.len >= len->bytes
+           && values_have(condition->prefixes, condition->n_prefixes,
+                          (struct rules_bytes){view.bytes.ptr, len->bytes});
+}
+
+static bool exact_have(const struct rules_condition *condition, struct rules_value view)
+{
+    return view.type == RULES_ADDRESS
+               ? values_have(condition->addresses, condition->n_addresses, view.bytes)
+               : values_have(condition->texts, condition->n_texts, view.bytes);
+}
+
+static uint32_t ways_count(const struct rules_condition *condition)
+{
+    return condition->n_wild + (condition->n_texts > 0) + condition->n_prefix_lens
+           + condition->n_network_lens;
+}
+
+static bool way_matches(const struct rules_condition *condition, uint32_t way,
+                        struct rules_value view)
+{
+    if (way < condition->n_wild) {
+        return view.type == RULES_TEXT
+               && rules_pattern_matches(condition->wild[way], view.bytes);
+    }
+    way -= condition->n_wild;
+    if (condition->n_texts > 0 && way-- == 0) {
+        return exact_have(condition, view);
+    }
+    if (way < condition->n_prefix_lens) {
+        return prefixes_have(condition, &condition->prefix_lens[way], view);
+    }
+    way -= condition->n_prefix_lens;
+    return networks_have(condition, &condition->network_lens[way], view);
+}
+
+/** @return whether one of the first `n_ways` ways matches a value that is there */
+static bool ways_match(const struct rules_condition *condition, uint32_t n_ways,
+                       struct rules_value view)
+{
+    for (uint32_t i = 0; i < n_ways; i++) {
+        if (way_matches(condition, i, view)) {
             return true;
         }
     }
@@ -111,17 +180,11 @@ static bool condition_holds(const struct facts *facts,
                             const struct rules_condition *condition)
 {
     struct rules_value view = view_of(facts, condition->slot);
+    uint32_t n_ways = ways_count(condition);
+    bool is_match = view.type != RULES_ABSENT
+                    && (n_ways == 0 || ways_match(condition, n_ways, view));
 
-    switch (view.type) {
-    case RULES_ADDRESS:
-        return values_have(condition->addresses, condition->n_addresses, view.bytes);
-    case RULES_TEXT:
-        return values_have(condition->texts, condition->n_texts, view.bytes)
-               || wild_have(condition, condition->n_wild, view.bytes);
-    case RULES_ABSENT:
-        break;
-    }
-    return false;
+    return is_match != condition->is_negated;
 }
 
 /** Without an address nothing can stand in for a missing part. */
@@ -157,13 +220,13 @@ static void rule_keep(struct finding *finding, uint32_t rule)
     finding->kept[i] = rule;
 }
 
-/** Check what is left of a rule whose first condition holds. */
+/** Check what is left of a rule that was found. */
 static void rule_try(struct finding *finding, uint32_t rule)
 {
     const struct facts *facts = finding->facts;
     const struct rules_matcher *matcher = &facts->set->matchers[rule];
 
-    for (uint32_t i = 1; i < matcher->n_conditions; i++) {
+    for (uint32_t i = matcher->n_filed; i < matcher->n_conditions; i++) {
         if (!condition_holds(facts, &matcher->conditions[i])) {
             return;
         }
@@ -177,31 +240,67 @@ static void rule_try(struct finding *finding, uint32_t rule)
 }
 
 static void postings_try(struct finding *finding, uint32_t head,
-                         struct rules_bytes text)
+                         struct rules_value view)
 {
     const struct rules_set *set = finding->facts->set;
 
     for (uint32_t i = head; i != RULES_NONE; i = set->postings[i].next) {
         const struct rules_posting *posting = &set->postings[i];
 
-        if (posting->n_wild_before == 0
-            || !wild_have(&set->matchers[posting->rule].conditions[0],
-                          posting->n_wild_before, text)) {
+        if (posting->n_ways_before == 0
+            || !ways_match(&set->matchers[posting->rule].conditions[0],
+                           posting->n_ways_before, view)) {
             rule_try(finding, posting->rule);
         }
     }
 }
 
+static void value_try(struct finding *finding, uint32_t slot,
+                      enum rules_value_kind kind, struct rules_bytes bytes,
+                      struct rules_value view)
+{
+    uint32_t tag = rules_value_tag(slot, kind);
+
+    postings_try(finding, rules_table_find(&finding->facts->set->values, tag, bytes),
+                 view);
+}
+
 static void values_try(struct finding *finding, uint32_t slot)
 {
-    const struct rules_set *set = finding->facts->set;
     struct rules_value view = view_of(finding->facts, slot);
 
     if (view.type != RULES_ABSENT) {
-        uint32_t tag = rules_value_tag(slot, view.type == RULES_ADDRESS);
+        value_try(finding, slot,
+                  view.type == RULES_ADDRESS ? RULES_VALUE_ADDRESS : RULES_VALUE_TEXT,
+                  view.bytes, view);
+    }
+}
 
-        postings_try(finding, rules_table_find(&set->values, tag, view.bytes),
-                     view.bytes);
+static void prefixes_try(struct finding *finding, const struct rules_len *len)
+{
+    struct rules_value view = view_of(finding->facts, len->slot);
+
+    if (view.type == RULES_TEXT && view.bytes.len >= len->bytes) {
+        value_try(finding, len->slot, RULES_VALUE_PREFIX,
+                  (struct rules_bytes){view.bytes.ptr, len->bytes}, view);
+    }
+}
+
+static void networks_try(struct finding *finding, const struct rules_len *len)
+{
+    struct rules_value view = view_of(finding->facts, len->slot);
+    uint8_t key[RULES_NETWORK_KEY_BYTES_MAX];
+    struct rules_address address;
+    size_t n;
+
+    if (view.type == RULES_ABSENT) {
+        return;
+    }
+    address = address_of(view);
+    if (address.len == len->bytes) {
+        n = rules_network_key(rules_address_bytes(&address), (uint8_t)len->bits, key);
+        value_try(finding, len->slot, RULES_VALUE_NETWORK, (struct rules_bytes){key, n},
+                  view);
     }
 }
 
@@ -212,7 +311,7 @@ struct walk {
 
 /** Find all patterns of a trie that match, depth first. */
 static void patterns_try(struct finding *finding, uint32_t root,
-                         struct rules_bytes text)
+                         struct rules_value view)
 {
     const struct rules_set *set = finding->facts->set;
     RULES_UNCLEARED struct walk walks[WALK_MAX];
@@ -222,12 +321,12 @@ static void patterns_try(struct finding *finding, uint32_t root,
     while (n > 0) {
         struct walk walk = walks[--n];
         const struct rules_node *node = &set->nodes[walk.node];
-        struct rules_segments rest = {text, walk.off};
+        struct rules_segments rest = {view.bytes, walk.off};
         struct rules_bytes seg;
 
-        postings_try(finding, node->rest, text);
+        postings_try(finding, node->rest, view);
         if (!rules_segments_next(&rest, &seg)) {
-            postings_try(finding, node->end, text);
+            postings_try(finding, node->end, view);
             continue;
         }
 
@@ -279,11 +378,17 @@ static void rules_find(struct finding *finding)
     for (uint32_t i = 0; i < set->n_value_slots; i++) {
         values_try(finding, set->value_slots[i]);
     }
+    for (uint32_t i = 0; i < set->n_prefix_lens; i++) {
+        prefixes_try(finding, &set->prefix_lens[i]);
+    }
+    for (uint32_t i = 0; i < set->n_network_lens; i++) {
+        networks_try(finding, &set->network_lens[i]);
+    }
     for (uint32_t i = 0; i < set->n_pattern_slots; i++) {
         struct rules_value view = view_of(finding->facts, set->pattern_slots[i]);
 
         if (view.type == RULES_TEXT) {
-            patterns_try(finding, set->pattern_roots[i], view.bytes);
+            patterns_try(finding, set->pattern_roots[i], view);
         }
     }
 }

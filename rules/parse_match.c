@@ -18,7 +18,7 @@ static bool pattern_check(struct rules_parse *parse, const struct yamltree_node 
     case RULES_PATTERN_LITERAL:
         break;
     case RULES_PATTERN_WILD:
-        value->is_wild = true;
+        value->kind = RULES_AST_PATTERN;
         break;
     case RULES_PATTERN_BAD_STAR:
         fault = "* and ** stand for whole segments, between slashes";
@@ -68,38 +68,52 @@ static bool read_path(struct rules_parse *parse, const struct yamltree_node *nod
     return pattern_check(parse, node, value);
 }
 
-/** @return whether a text is an address with a prefix length behind it */
-static bool is_network(struct rules_bytes text)
+/** Read a network, if it is one. @return false when it is an ill-formed one (reported) */
+static bool network_read(struct rules_parse *parse, const struct yamltree_node *node,
+                         struct rules_ast_value *value)
 {
-    const uint8_t *slash = memchr(text.ptr, '/', text.len);
+    char right[RULES_ADDRESS_PRINT_BYTES];
 
-    return slash != NULL
-           && rules_address_parse(
-                  (struct rules_bytes){text.ptr, (size_t)(slash - text.ptr)})
-                      .len
-                  != 0;
+    switch (rules_network_parse(value->text, &value->network)) {
+    case RULES_NETWORK_OK:
+        value->kind = RULES_AST_NETWORK;
+        break;
+    case RULES_NETWORK_NONE:
+        break;
+    case RULES_NETWORK_BITS:
+        RULES_FAIL(parse, node->mark, rules_code_bad_address,
+                   "'%.64s' is no network: an IPv4 address has 32 bits, an IPv6 "
+                   "address 128",
+                   node->text);
+        return false;
+    case RULES_NETWORK_HOST_BITS:
+        rules_address_print(&value->network.address, right);
+        RULES_FAIL(parse, node->mark, rules_code_bad_address,
+                   "'%.64s' is an address inside a network: the network is %s/%u",
+                   node->text, right, value->network.bits);
+        return false;
+    }
+    return true;
 }
 
 static bool read_plain(struct rules_parse *parse, const struct yamltree_node *node,
                        struct rules_ast_value *value)
 {
-    bool is_word = strcmp(node->text, "present") == 0
-                   || strcmp(node->text, "absent") == 0;
-    const char *planned = NULL;
-
     if (value->text.ptr[value->text.len - 1] == '*') {
-        planned = "a prefix with * behind it";
-    } else if (is_network(value->text)) {
-        planned = "a network of addresses";
-    } else if (is_word && !node->is_quoted) {
-        planned = "the condition present or absent (in quotes it is a text)";
+        value->kind = RULES_AST_PREFIX;
+        if (value->text.len == 1) {
+            RULES_FAIL(parse, node->mark, rules_code_bad_pattern,
+                       "a star alone is every value: say present");
+        }
+        return value->text.len > 1;
     }
-    if (planned != NULL) {
-        RULES_FAIL(parse, node->mark, rules_code_not_yet,
-                   "%s is planned but not built yet", planned);
+    if (!network_read(parse, node, value)) {
         return false;
     }
-    value->address = rules_address_parse(value->text);
+    if (value->kind == RULES_AST_EXACT) {
+        value->network.address = rules_address_parse(value->text);
+        value->network.bits = (uint8_t)(value->network.address.len * 8);
+    }
     return true;
 }
 
@@ -109,9 +123,9 @@ static bool read_ip(struct rules_parse *parse, const struct yamltree_node *node,
     if (!read_plain(parse, node, value)) {
         return false;
     }
-    if (value->address.len == 0) {
-        RULES_FAIL(parse, node->mark, rules_code_bad_address, "'%.64s' is no address",
-                   node->text);
+    if (value->network.address.len == 0) {
+        RULES_FAIL(parse, node->mark, rules_code_bad_address,
+                   "'%.64s' is no address and no network", node->text);
         return false;
     }
     return true;
@@ -135,12 +149,6 @@ static value_fn *reader_find(const char *descriptor)
 static bool value_read(struct rules_parse *parse, const struct yamltree_node *node,
                        value_fn *read, struct rules_ast_value *value)
 {
-    if (node->kind == YAMLTREE_MAPPING) {
-        RULES_FAIL(parse, node->mark, rules_code_not_yet,
-                   "'not:' and other conditions by mapping are planned but not built "
-                   "yet");
-        return false;
-    }
     if (!rules_node_is(parse, node, YAMLTREE_SCALAR, "a value to match")) {
         return false;
     }
@@ -170,8 +178,11 @@ static void values_check(struct rules_parse *parse,
 {
     struct rules_unique_item *items = rules_parse_array(parse, condition->n_values,
                                                         sizeof *items);
+    uint8_t(*keys)[RULES_NETWORK_KEY_BYTES_MAX] = rules_parse_array(parse,
+                                                                    condition->n_values,
+                                                                    sizeof *keys);
 
-    if (items == NULL) {
+    if (items == NULL || keys == NULL) {
         return;
     }
     for (uint32_t i = 0; i < condition->n_values; i++) {
@@ -180,20 +191,21 @@ static void values_check(struct rules_parse *parse,
         items[i].text = value->text;
         items[i].mark = value->mark;
         if (condition->slot == RULES_SLOT_IP) {
-            items[i].text = (struct rules_bytes){value->address.bytes,
-                                                 value->address.len};
+            items[i].text.ptr = keys[i];
+            items[i].text.len = rules_network_key(rules_address_bytes(
+                                                      &value->network.address),
+                                                  value->network.bits, keys[i]);
         }
     }
     rules_unique_check(items, condition->n_values, on_duplicate_value, parse);
 }
 
-static void condition_read(struct rules_parse *parse, const struct yamltree_node *node,
-                           struct rules_ast_condition *condition)
+static void values_read(struct rules_parse *parse, const struct yamltree_node *node,
+                        value_fn *read, struct rules_ast_condition *condition)
 {
     bool is_list = node->kind == YAMLTREE_SEQUENCE;
     uint32_t n = is_list ? node->n_children : 1;
     const struct yamltree_node *it = is_list ? node->first : node;
-    value_fn *read = reader_find(node->key);
 
     if (n == 0) {
         RULES_FAIL(parse, node->mark, rules_code_empty_value,
@@ -210,6 +222,51 @@ static void condition_read(struct rules_parse *parse, const struct yamltree_node
         }
     }
     values_check(parse, condition);
+}
+
+/** present and absent are words of the language where they stand alone, unquoted. */
+static bool word_read(const struct yamltree_node *node,
+                      struct rules_ast_condition *condition)
+{
+    bool is_absent;
+
+    if (node->kind != YAMLTREE_SCALAR || node->is_quoted) {
+        return false;
+    }
+    is_absent = strcmp(node->text, "absent") == 0;
+    if (is_absent) {
+        condition->is_negated = !condition->is_negated;
+    }
+    return is_absent || strcmp(node->text, "present") == 0;
+}
+
+/** What {not: ...} holds. @return NULL when the mapping is another (reported) */
+static const struct yamltree_node *negated_find(struct rules_parse *parse,
+                                                const struct yamltree_node *node)
+{
+    if (node->n_children != 1 || strcmp(node->first->key, "not") != 0) {
+        RULES_FAIL(parse, node->mark, rules_code_bad_condition,
+                   "'%s' must be a value, a list of values, or {not: ...}", node->key);
+        return NULL;
+    }
+    return node->first;
+}
+
+static void condition_read(struct rules_parse *parse, const struct yamltree_node *node,
+                           struct rules_ast_condition *condition)
+{
+    value_fn *read = reader_find(node->key);
+
+    if (node->kind == YAMLTREE_MAPPING) {
+        node = negated_find(parse, node);
+        if (node == NULL) {
+            return;
+        }
+        condition->is_negated = true;
+    }
+    if (!word_read(node, condition)) {
+        values_read(parse, node, read, condition);
+    }
 }
 
 void rules_field_match(struct rules_parse *parse, const struct yamltree_node *node,
@@ -233,8 +290,8 @@ void rules_field_match(struct rules_parse *parse, const struct yamltree_node *no
         int slot;
 
         if (strcmp(it->key, "not") == 0) {
-            RULES_FAIL(parse, it->key_mark, rules_code_not_yet,
-                       "'not' is planned but not built yet");
+            RULES_FAIL(parse, it->key_mark, rules_code_bad_condition,
+                       "'not' belongs to one descriptor: {auth: {not: anonymous}}");
             continue;
         }
         slot = rules_parse_slot(parse, name, it->key_mark);

@@ -2,9 +2,11 @@
  * @file rules/program.h  A compiled rule set: the tables that evaluation walks.
  *
  * Model:     each rule is filed under one of its conditions, the one whose values the
- *            fewest other rules share: in a hash table under each exact value, in a trie
- *            of segments under each pattern. A request looks up its own values, checks
- *            the rules it finds there in full, and never meets the others.
+ *            fewest other rules share: in a hash table under each exact value, prefix and
+ *            network, in a trie of segments under each pattern. A request looks up its own
+ *            values (and of them the lengths that occur), checks the rules it finds there
+ *            in full, and never meets the others. Conditions that most values fulfil
+ *            (present, absent, not) are only checked.
  * Ownership: all in the set's arena, the set itself too.
  * Threads:   immutable after rules_compile.
  * Errors:    none.
@@ -18,15 +20,35 @@
 #include "rules/bytes.h"
 #include "rules/table.h"
 
-/** What one descriptor must be: any of the values. Conditions of a rule are AND. */
+/** How much of a value is looked up. */
+struct rules_len {
+    uint32_t slot;
+    uint32_t bytes; /* of a text; of an address: 4 or 16 */
+    uint32_t bits;  /* of an address */
+};
+
+/**
+ * What one descriptor must be. Conditions of a rule are AND. The ways in which a value can
+ * match are numbered: each pattern, then the exact values, each length of prefixes, each
+ * length of networks.
+ */
 struct rules_condition {
     uint32_t slot;
+    bool is_negated;
     uint32_t n_wild;
     uint32_t n_texts;
     uint32_t n_addresses;
+    uint32_t n_prefixes;
+    uint32_t n_networks;
+    uint32_t n_prefix_lens;
+    uint32_t n_network_lens;
     const struct rules_bytes *wild;      /* patterns, in file order */
     const struct rules_bytes *texts;     /* sorted */
     const struct rules_bytes *addresses; /* sorted: texts that are addresses */
+    const struct rules_bytes *prefixes;  /* sorted, without their star */
+    const struct rules_bytes *networks;  /* sorted: keys of rules_network_key */
+    const struct rules_len *prefix_lens; /* that occur in `prefixes` */
+    const struct rules_len *network_lens;
 };
 
 struct rules_part {
@@ -36,18 +58,19 @@ struct rules_part {
 
 struct rules_matcher {
     uint32_t n_conditions;
+    uint32_t n_filed; /* 1: the rule is filed under the first condition; else 0 */
     uint32_t n_parts;
-    struct rules_condition *conditions; /* first: the one the rule is filed under */
-    const struct rules_part *parts;     /* of the key */
+    struct rules_condition *conditions;
+    const struct rules_part *parts; /* of the key */
 };
 
 /**
- * A rule under a value or pattern. A rule with several patterns can be found by more than
- * one of them; it counts where none of its first `n_wild_before` patterns matches.
+ * A rule under a way in which it matches. It can be found by more than one of them; it
+ * counts where none of the first `n_ways_before` ways of its condition matches.
  */
 struct rules_posting {
     uint32_t rule;
-    uint32_t n_wild_before;
+    uint32_t n_ways_before;
     uint32_t next; /* RULES_NONE: the last */
 };
 
@@ -76,12 +99,16 @@ struct rules_set {
     int slot_path; /* -1: not used */
     struct rules_table slots;
 
-    uint32_t n_always; /* rules without a condition */
+    uint32_t n_always; /* rules that no value finds */
     uint32_t *always;
     struct rules_posting *postings;
 
     uint32_t n_value_slots; /* slots under which `values` holds rules */
     uint32_t value_slots[RULES_SLOTS_MAX];
+    uint32_t n_prefix_lens; /* lengths of prefixes under which `values` holds rules */
+    uint32_t n_network_lens;
+    struct rules_len *prefix_lens;
+    struct rules_len *network_lens;
     struct rules_table values; /* rules_value_tag, value -> first posting */
 
     uint32_t n_pattern_slots;
@@ -91,10 +118,17 @@ struct rules_set {
     struct rules_table children; /* node, segment -> node */
 };
 
-/** Texts and addresses are told apart: "abcd" is not 97.98.99.100. */
-static inline uint32_t rules_value_tag(uint32_t slot, bool is_address)
+enum rules_value_kind {
+    RULES_VALUE_TEXT = 0, /* patterns too, where rules are counted */
+    RULES_VALUE_ADDRESS,
+    RULES_VALUE_PREFIX,
+    RULES_VALUE_NETWORK,
+};
+
+/** Kinds are told apart: "abcd" is not 97.98.99.100. */
+static inline uint32_t rules_value_tag(uint32_t slot, enum rules_value_kind kind)
 {
-    return slot * 2 + (is_address ? 1 : 0);
+    return slot * 4 + (uint32_t)kind;
 }
 
 #endif

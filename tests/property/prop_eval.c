@@ -1,6 +1,9 @@
 /* Compiled evaluation finds what a slow walk over all rules finds. */
+#define _POSIX_C_SOURCE 200112L /* inet_pton */
 
 #include <stdlib.h>
+
+#include <arpa/inet.h>
 
 #include "rules/path.h"
 
@@ -32,13 +35,22 @@ static const char *const words[NAMES][WORDS] = {
 static const char *const patterns[] = {"/**",  "/*",     "/a/*",  "/a/**", "/*/b",
                                        "/*/*", "/a/*/c", "/b/**", "a/**",  "*/b"};
 
+static const char *const prefixes[] = {"x*", "xx*", "a*", "a-long*", "P*", "40*"};
+
+static const char *const networks[] = {"192.0.2.0/24", "192.0.2.2/31",  "0.0.0.0/0",
+                                       "10.0.0.0/31",  "2001:db8::/32", "::/0",
+                                       "::/64",        "192.0.2.0/30"};
+
+/* n = 0 is present, or absent where it is negated. */
 struct condition {
+    bool is_there;
+    bool is_negated;
     size_t n;
     const char *values[VALUES_MOST];
 };
 
 struct rule {
-    struct condition conditions[NAMES]; /* n = 0: none */
+    struct condition conditions[NAMES];
     size_t n_parts;
     size_t parts[2]; /* names */
 };
@@ -63,15 +75,39 @@ static void add(const char *piece)
     text_len += n;
 }
 
+static bool is_by_segment(size_t name)
+{
+    return name == 2 || name == 3;
+}
+
+static bool is_by_network(size_t name)
+{
+    return name >= 4;
+}
+
+/** A value of the kind that is special to the descriptor. */
+static const char *special_draw(struct prng *prng, size_t name)
+{
+    if (is_by_segment(name)) {
+        /* The last two patterns have no leading slash: routes only. */
+        return patterns[prng_below(prng, name == 2 ? 8 : 10)];
+    }
+    if (is_by_network(name)) {
+        return networks[prng_below(prng, sizeof networks / sizeof networks[0])];
+    }
+    return prefixes[prng_below(prng, sizeof prefixes / sizeof prefixes[0])];
+}
+
 static void condition_make(struct prng *prng, size_t name, struct condition *condition)
 {
-    size_t n = 1 + prng_below(prng, VALUES_MOST);
+    size_t n = prng_below(prng, 8) == 0 ? 0 : 1 + prng_below(prng, VALUES_MOST);
 
+    condition->is_there = true;
+    condition->is_negated = prng_below(prng, 4) == 0;
     for (size_t i = 0; i < n; i++) {
-        bool is_pattern = (name == 2 || name == 3) && prng_below(prng, 2) > 0;
-        /* The last two patterns have no leading slash: routes only. */
-        const char *value = is_pattern ? patterns[prng_below(prng, name == 2 ? 8 : 10)]
-                                       : words[name][prng_below(prng, WORDS)];
+        const char *value = prng_below(prng, 2) > 0
+                                ? special_draw(prng, name)
+                                : words[name][prng_below(prng, WORDS)];
         bool is_new = true;
 
         for (size_t j = 0; j < condition->n; j++) {
@@ -86,13 +122,17 @@ static void condition_make(struct prng *prng, size_t name, struct condition *con
 static void condition_write(size_t name, const struct condition *condition)
 {
     add(names[name]);
-    add(": [");
+    add(condition->is_negated ? ": {not: " : ": ");
+    if (condition->n == 0) {
+        add("present");
+    }
     for (size_t i = 0; i < condition->n; i++) {
-        add(i > 0 ? ", '" : "'");
+        add(i > 0 ? ", '" : "['");
         add(condition->values[i]);
         add("'");
     }
-    add("], ");
+    add(condition->n > 0 ? "]" : "");
+    add(condition->is_negated ? "}, " : ", ");
 }
 
 static void rule_make(struct prng *prng, size_t idx)
@@ -119,29 +159,59 @@ static void rule_make(struct prng *prng, size_t idx)
     add("], limit: {requests: 1, per: 1s}}\n");
 }
 
-static bool condition_holds(const struct condition *condition, const char *word,
-                            bool is_pattern)
+/** Bit by bit; texts that are no addresses are in no network. */
+static bool network_holds(const char *network, const char *word)
 {
-    for (size_t i = 0; i < condition->n; i++) {
-        if (strcmp(condition->values[i], word) == 0
-            || (is_pattern
-                && rules_pattern_matches(bytes_of(condition->values[i]),
-                                         bytes_of(word)))) {
-            return true;
+    char base[64];
+    unsigned char left[16];
+    unsigned char right[16];
+    const char *slash = strchr(network, '/');
+    int family = strchr(network, ':') != NULL ? AF_INET6 : AF_INET;
+
+    (void)snprintf(base, sizeof base, "%.*s", (int)(slash - network), network);
+    if (inet_pton(family, base, left) != 1 || inet_pton(family, word, right) != 1) {
+        return false;
+    }
+    for (int i = 0; i < atoi(slash + 1); i++) {
+        if (((left[i / 8] ^ right[i / 8]) >> (7 - i % 8) & 1) != 0) {
+            return false;
         }
     }
-    return false;
+    return true;
+}
+
+static bool value_holds(const char *value, const char *word, size_t name)
+{
+    if (is_by_segment(name)) {
+        return rules_pattern_matches(bytes_of(value), bytes_of(word));
+    }
+    if (is_by_network(name) && strchr(value, '/') != NULL) {
+        return network_holds(value, word);
+    }
+    if (value[strlen(value) - 1] == '*') {
+        return strncmp(value, word, strlen(value) - 1) == 0;
+    }
+    return strcmp(value, word) == 0;
+}
+
+static bool condition_holds(const struct condition *condition, const char *word,
+                            size_t name)
+{
+    bool is_match = word != NULL && condition->n == 0;
+
+    for (size_t i = 0; word != NULL && i < condition->n; i++) {
+        is_match = is_match || value_holds(condition->values[i], word, name);
+    }
+    return is_match != condition->is_negated;
 }
 
 static bool rule_matches(const struct rule *rule, const struct facts *facts)
 {
     for (size_t i = 0; i < NAMES; i++) {
-        int word = facts->words[i];
+        const char *word = facts->words[i] < 0 ? NULL : words[i][facts->words[i]];
 
-        if (rule->conditions[i].n > 0
-            && (word < 0
-                || !condition_holds(&rule->conditions[i], words[i][word],
-                                    i == 2 || i == 3))) {
+        if (rule->conditions[i].is_there
+            && !condition_holds(&rule->conditions[i], word, i)) {
             return false;
         }
     }

@@ -143,13 +143,83 @@ static void test_bytes(void **state)
     assert_int_equal(rules_address_canonical((struct rules_bytes){NULL, 0}).len, 0);
 }
 
+static const struct {
+    const char *text;
+    enum rules_network_status status;
+    const char *address; /* NULL: not looked at */
+    unsigned bits;
+} network_texts[] = {
+    {"10.0.0.0/8", RULES_NETWORK_OK, "10.0.0.0", 8},
+    {"0.0.0.0/0", RULES_NETWORK_OK, "0.0.0.0", 0},
+    {"192.0.2.1/32", RULES_NETWORK_OK, "192.0.2.1", 32},
+    {"2001:DB8:0:0::/32", RULES_NETWORK_OK, "2001:db8::", 32},
+    {"::/0", RULES_NETWORK_OK, "::", 0},
+    {"::1/128", RULES_NETWORK_OK, "::1", 128},
+    {"::ffff:192.0.2.0/120", RULES_NETWORK_OK, "192.0.2.0", 24},
+    {"10.1.2.3/8", RULES_NETWORK_HOST_BITS, "10.0.0.0", 8},
+    {"2001:db8:ffff::/33", RULES_NETWORK_HOST_BITS, "2001:db8:8000::", 33},
+    {"10.0.0.0/33", RULES_NETWORK_BITS, NULL, 0},
+    {"::/129", RULES_NETWORK_BITS, NULL, 0},
+    {"::ffff:0.0.0.0/95", RULES_NETWORK_BITS, NULL, 0},
+    {"10.0.0.0", RULES_NETWORK_NONE, NULL, 0},
+    {"10.0.0.0/", RULES_NETWORK_NONE, NULL, 0},
+    {"10.0.0.0/08", RULES_NETWORK_NONE, NULL, 0},
+    {"10.0.0.0/8x", RULES_NETWORK_NONE, NULL, 0},
+    {"10.0.0.0/256", RULES_NETWORK_NONE, NULL, 0},
+    {"10.0.0/8", RULES_NETWORK_NONE, NULL, 0},
+    {"/8", RULES_NETWORK_NONE, NULL, 0},
+    {"", RULES_NETWORK_NONE, NULL, 0},
+};
+
+static void test_network_texts(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof network_texts / sizeof network_texts[0]; i++) {
+        struct rules_network network = {{0}, 99};
+        char text[RULES_ADDRESS_PRINT_BYTES];
+
+        assert_int_equal(rules_network_parse(bytes_of(network_texts[i].text), &network),
+                         network_texts[i].status);
+        if (network_texts[i].address == NULL) {
+            assert_int_equal(network.bits, 99); /* untouched */
+            continue;
+        }
+        rules_address_print(&network.address, text);
+        assert_string_equal(text, network_texts[i].address);
+        assert_int_equal(network.bits, network_texts[i].bits);
+    }
+}
+
+static void test_network_keys(void **state)
+{
+    static const uint8_t ones[16] = {255, 255, 255, 255, 255, 255, 255, 255,
+                                     255, 255, 255, 255, 255, 255, 255, 255};
+    struct rules_bytes address = {ones, 16};
+    uint8_t key[RULES_NETWORK_KEY_BYTES_MAX];
+
+    (void)state;
+    for (unsigned bits = 0; bits <= 128; bits++) {
+        unsigned n_ones = 0;
+
+        assert_int_equal(rules_network_key(address, (uint8_t)bits, key), 17);
+        assert_int_equal(key[0], bits);
+        for (unsigned i = 0; i < 128; i++) {
+            n_ones += key[1 + i / 8] >> (7 - i % 8) & 1U;
+            assert_true(i >= bits || n_ones == i + 1);
+        }
+        assert_int_equal(n_ones, bits);
+    }
+    address.len = 4;
+    assert_int_equal(rules_network_key(address, 9, key), 5);
+    assert_memory_equal(key, "\x09\xff\x80\0\0", 5);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_texts),
-        cmocka_unit_test(test_no_addresses),
-        cmocka_unit_test(test_like_inet_pton),
-        cmocka_unit_test(test_bytes),
+        cmocka_unit_test(test_texts),          cmocka_unit_test(test_no_addresses),
+        cmocka_unit_test(test_like_inet_pton), cmocka_unit_test(test_bytes),
+        cmocka_unit_test(test_network_texts),  cmocka_unit_test(test_network_keys),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -154,6 +154,75 @@ static void test_route(void **state)
     expect("all");
 }
 
+static void reload(const char *text)
+{
+    rules_set_free(set);
+    set = load_good(text);
+    memset(&request, 0, sizeof request);
+}
+
+static void test_prefixes(void **state)
+{
+    (void)state;
+    reload(HEAD
+           "- {name: one, match: {app: [shop*, shop-a*, shop-admin]}, key: [], " LIMIT
+           "}\n"
+           "- {name: two, match: {app: shop-*, method: GET}, key: [], " LIMIT "}\n");
+    request_text(set, &request, "method", "GET");
+    request_text(set, &request, "app", "sho");
+    expect("");
+    request_text(set, &request, "app", "shop");
+    expect("one");
+    request_text(set, &request, "app", "shop-admin");
+    expect("one two");
+    assert_int_equal(result.n_matched, 2);
+}
+
+static void test_networks(void **state)
+{
+    static const uint8_t mapped[16] = {[10] = 255, 255, 10, 9, 8, 7};
+
+    (void)state;
+    reload(
+        HEAD
+        "- {name: ten, match: {ip: [10.0.0.0/8, 10.9.0.0/16, 10.9.8.7]}, key: [], " LIMIT
+        "}\n"
+        "- {name: six, match: {ip: '2001:db8::/33'}, key: [], " LIMIT "}\n"
+        "- {name: src, match: {src: 10.9.8.0/22}, key: [], " LIMIT "}\n"
+        "- {name: odd, match: {ip: 10.9.8.6/31, m: {not: x}}, key: [], " LIMIT "}\n");
+    request_set(set, &request, "ip", RULES_ADDRESS, mapped, 16);
+    request_text(set, &request, "src", "10.9.11.255");
+    expect("ten src odd");
+    assert_int_equal(result.n_matched, 3);
+    request_text(set, &request, "ip", "2001:db8:7fff::1");
+    request_text(set, &request, "src", "10.9.12.0");
+    expect("six");
+    request_text(set, &request, "ip", "2001:db8:8000::1");
+    request_text(set, &request, "src", "no address");
+    expect("");
+}
+
+static void test_presence(void **state)
+{
+    (void)state;
+    reload(HEAD "- {name: there, match: {user: present}, key: [], " LIMIT "}\n"
+                "- {name: gone, match: {user: absent}, key: [], " LIMIT "}\n"
+                "- {name: other, match: {user: {not: [jo, an*]}}, key: [], " LIMIT "}\n"
+                "- {name: word, match: {user: 'absent'}, key: [], " LIMIT "}\n"
+                "- {name: safe, match: {path: {not: '/admin/**'}}, key: [], " LIMIT
+                "}\n");
+    expect("gone other safe");
+    request_text(set, &request, "user", "");
+    request_text(set, &request, "path", "/admin/x");
+    expect("gone other");
+    request_text(set, &request, "user", "jo");
+    expect("there");
+    request_text(set, &request, "user", "anna");
+    expect("there");
+    request_text(set, &request, "user", "absent");
+    expect("there other word");
+}
+
 /** Longest values in all parts of a key still fit. */
 static void test_longest_key(void **state)
 {
@@ -218,6 +287,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_missing_parts, setup, teardown),
         cmocka_unit_test_setup_teardown(test_addresses, setup, teardown),
         cmocka_unit_test_setup_teardown(test_route, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_prefixes, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_networks, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_presence, setup, teardown),
         cmocka_unit_test_setup_teardown(test_longest_key, setup, teardown),
         cmocka_unit_test_setup_teardown(test_cut, setup, teardown),
     };
