@@ -81,9 +81,10 @@ enum {
     SPOP_FRAME_BYTES_MIN = 7,     /* type, flags, two one-byte ids */
     SPOP_FRAME_SIZE_MIN = 256,    /* least max-frame-size that may be agreed to */
     SPOP_FRAME_SIZE_MAX = 131072, /* largest frame we take part in */
-    SPOP_HELLO_BYTES_MAX = 16384, /* largest frame read before the HELLO */
-    SPOP_VARINT_BYTES_MAX = 10,   /* a 64-bit integer never needs more */
-    SPOP_VARIABLE_BYTES_MAX = 63, /* scope.prefix.name, HAProxy's buffer */
+    SPOP_REASSEMBLY_BYTES_MAX = 131072, /* payload put together from fragments */
+    SPOP_HELLO_BYTES_MAX = 16384,       /* largest frame read before the HELLO */
+    SPOP_VARINT_BYTES_MAX = 10,         /* a 64-bit integer never needs more */
+    SPOP_VARIABLE_BYTES_MAX = 63,       /* scope.prefix.name, HAProxy's buffer */
     SPOP_UNKNOWN_FRAMES_MAX = 16, /* frames of unknown type skipped a connection */
 };
 
