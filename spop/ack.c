@@ -133,3 +133,12 @@ void spop_ack_end(struct spop_ack *ack)
     SPOP_ENSURE(ack->n_actions > 0);
     spop_frame_end(ack->out, ack->start_off);
 }
+
+void spop_ack_abort(struct spop_writer *out, uint64_t stream_id, uint64_t frame_id)
+{
+    SPOP_ENSURE(spop_writer_room(out) >= SPOP_ACK_ROOM_MIN);
+    size_t start_off = spop_frame_begin_flagged(out, SPOP_FRAME_ACK,
+                                                SPOP_FLAG_FIN | SPOP_FLAG_ABORT,
+                                                stream_id, frame_id);
+    spop_frame_end(out, start_off);
+}

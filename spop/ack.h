@@ -74,4 +74,12 @@ void spop_ack_unset(struct spop_ack *ack, const struct spop_variable *variable);
  */
 void spop_ack_end(struct spop_ack *ack);
 
+/**
+ * Write the ACK that tells HAProxy to give up a NOTIFY whose fragments are still
+ * coming: FIN and ABORT, no action. Nobody but HAProxy up to 3.0 gets one.
+ *
+ * @param out  must have SPOP_ACK_ROOM_MIN bytes of room (asserted)
+ */
+void spop_ack_abort(struct spop_writer *out, uint64_t stream_id, uint64_t frame_id);
+
 #endif

@@ -58,10 +58,16 @@ bool spop_frame_is_of_connection(const struct spop_frame *frame)
 size_t spop_frame_begin(struct spop_writer *w, enum spop_frame_type type,
                         uint64_t stream_id, uint64_t frame_id)
 {
+    return spop_frame_begin_flagged(w, type, SPOP_FLAG_FIN, stream_id, frame_id);
+}
+
+size_t spop_frame_begin_flagged(struct spop_writer *w, enum spop_frame_type type,
+                                uint32_t flags, uint64_t stream_id, uint64_t frame_id)
+{
     size_t start_off = w->len;
     spop_write_be32(w, 0); /* the length, set by end */
     spop_write_u8(w, (uint8_t)type);
-    spop_write_be32(w, SPOP_FLAG_FIN);
+    spop_write_be32(w, flags);
     spop_write_varint(w, stream_id);
     spop_write_varint(w, frame_id);
     return start_off;

@@ -58,6 +58,11 @@ bool spop_frame_is_of_connection(const struct spop_frame *frame);
 SPOP_MUST_USE size_t spop_frame_begin(struct spop_writer *w, enum spop_frame_type type,
                                       uint64_t stream_id, uint64_t frame_id);
 
+/** The same with any flags. */
+SPOP_MUST_USE size_t spop_frame_begin_flagged(struct spop_writer *w,
+                                              enum spop_frame_type type, uint32_t flags,
+                                              uint64_t stream_id, uint64_t frame_id);
+
 /**
  * Complete the frame that begins at `start_off`: set its length, which is asserted to
  * be one a peer can read. Where room ran out nothing of the frame stays in `w`.

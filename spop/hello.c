@@ -219,6 +219,14 @@ enum spop_code spop_hello_decode(const struct spop_frame *frame,
     return SPOP_CODE_NORMAL;
 }
 
+static const char *capabilities_text(const struct spop_agent_hello *hello)
+{
+    if (hello->is_fragmentation) {
+        return hello->is_pipelining ? "pipelining,fragmentation" : "fragmentation";
+    }
+    return hello->is_pipelining ? "pipelining" : "";
+}
+
 static void text_write(struct spop_writer *w, const char *key, const char *text)
 {
     struct spop_value value = {.type = SPOP_VALUE_STRING,
@@ -238,6 +246,6 @@ void spop_hello_encode(struct spop_writer *w, const struct spop_agent_hello *hel
     spop_write_string(w, spop_bytes_view("max-frame-size"));
     spop_value_encode(w, &size);
     /* Also when empty: the health check of HAProxy 3.1 and later wants the key. */
-    text_write(w, "capabilities", hello->is_pipelining ? "pipelining" : "");
+    text_write(w, "capabilities", capabilities_text(hello));
     spop_frame_end(w, start_off);
 }

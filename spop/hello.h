@@ -26,6 +26,7 @@ struct spop_haproxy_hello {
 struct spop_agent_hello {
     size_t frame_bytes_max; /* agreed */
     bool is_pipelining;     /* both can */
+    bool is_fragmentation;  /* we put fragments together; HAProxy never says it */
 };
 
 /**

@@ -12,6 +12,7 @@
 #include "spop/session.h"
 
 #include "agent/log.h"
+#include "agent/net/reassembly.h"
 #include "agent/net/worker.h"
 
 /* Frames are read while there is room for an ACK and, after it, a frame of our own. */
@@ -36,14 +37,16 @@ struct connection {
     enum phase phase;
     bool is_input_ended; /* the peer half-closed */
     struct instant opened_at;
-    struct instant frame_at;   /* last whole frame; before it, accept */
-    struct instant begun_at;   /* first byte of the frame in `in` */
-    struct instant written_at; /* last byte taken by the peer, or output begun */
-    struct instant ended_at;   /* half-close */
+    struct instant frame_at;    /* last whole frame; before it, accept */
+    struct instant begun_at;    /* first byte of the frame in `in` */
+    struct instant fragment_at; /* first of the fragments being put together */
+    struct instant written_at;  /* last byte taken by the peer, or output begun */
+    struct instant ended_at;    /* half-close */
     size_t discarded_bytes;
     size_t in_len; /* bytes of an unfinished frame, or held back by back-pressure */
     size_t in_cap;
     uint8_t *in;
+    uint8_t *fragments;     /* the buffer lent to the session, or NULL */
     struct spop_writer out; /* not yet taken by the peer from out_off on */
     size_t out_off;
     uint8_t out_buf[CONNECTION_OUT_BYTES];
@@ -52,6 +55,14 @@ struct connection {
 struct connection *connection_next(const struct connection *c)
 {
     return c->next;
+}
+
+static void give_fragments_back(struct connection *c)
+{
+    if (c->fragments != NULL) {
+        reassembly_give(c->worker->reassembly, c->fragments);
+        c->fragments = NULL;
+    }
 }
 
 /* One connection less: main may have been waiting for it. */
@@ -74,6 +85,7 @@ static void connection_close(struct connection *c)
     if (c->next != NULL) {
         c->next->prev = c->prev;
     }
+    give_fragments_back(c);
     free(c->in);
     free(c);
     counter_add(worker->decide.counters, COUNTER_CONNECTIONS_CLOSED, 1);
@@ -170,13 +182,48 @@ static void end_invalid(struct connection *c, enum spop_code code)
     c->phase = PHASE_ENDING;
 }
 
+static void on_notify(struct connection *c, const struct spop_event *event,
+                      struct instant now)
+{
+    struct worker *worker = c->worker;
+    struct counters *counters = worker->decide.counters;
+    counter_add(counters, COUNTER_NOTIFIES, 1);
+    if (event->is_fragmented) {
+        counter_add(counters, COUNTER_NOTIFIES_FRAGMENTED, 1);
+    }
+    if (!decide_notify(&worker->decide, &worker->request, event, now, write_ack, c)) {
+        counter_add(counters, COUNTER_NOTIFIES_MALFORMED, 1);
+        end_invalid(c, SPOP_CODE_INVALID);
+    }
+}
+
+/* A NOTIFY begins in fragments: without a buffer left the session refuses it. */
+static void lend_buffer(struct connection *c, struct instant now)
+{
+    c->fragment_at = now;
+    c->fragments = reassembly_take(c->worker->reassembly);
+    if (c->fragments != NULL) {
+        spop_session_lend(&c->session, c->fragments, SPOP_REASSEMBLY_BYTES_MAX);
+    }
+}
+
+/* The session has answered it. */
+static void count_refused(struct counters *counters)
+{
+    counter_add(counters, COUNTER_NOTIFIES, 1);
+    counter_add(counters, COUNTER_NOTIFIES_WITHOUT_ROOM, 1);
+    counter_add(counters, COUNTER_ACKS, 1);
+    counter_add(counters, COUNTER_ACKS_NEUTRAL, 1);
+}
+
 static void on_event(struct connection *c, const struct spop_event *event,
                      struct instant now)
 {
-    struct worker *worker = c->worker;
+    struct counters *counters = c->worker->decide.counters;
     c->frame_at = now;
     switch (event->type) {
     case SPOP_EVENT_MORE:
+    case SPOP_EVENT_FRAGMENT:
         return;
     case SPOP_EVENT_HELLO:
         if (!grow_in(c)) {
@@ -184,15 +231,20 @@ static void on_event(struct connection *c, const struct spop_event *event,
         }
         return;
     case SPOP_EVENT_NOTIFY:
-        counter_add(worker->decide.counters, COUNTER_NOTIFIES, 1);
-        if (!decide_notify(&worker->decide, &worker->request, event, now, write_ack,
-                           c)) {
-            counter_add(worker->decide.counters, COUNTER_NOTIFIES_MALFORMED, 1);
-            end_invalid(c, SPOP_CODE_INVALID);
-        }
+        on_notify(c, event, now);
+        return;
+    case SPOP_EVENT_FRAGMENTED:
+        lend_buffer(c, now);
+        return;
+    case SPOP_EVENT_REFUSED:
+        count_refused(counters);
+        return;
+    case SPOP_EVENT_ABORTED:
+        counter_add(counters, COUNTER_NOTIFIES, 1);
+        counter_add(counters, COUNTER_NOTIFIES_ABORTED, 1);
         return;
     case SPOP_EVENT_IGNORED:
-        counter_add(worker->decide.counters, COUNTER_FRAMES_IGNORED, 1);
+        counter_add(counters, COUNTER_FRAMES_IGNORED, 1);
         return;
     case SPOP_EVENT_CLOSE:
         count_close(c, event);
@@ -228,6 +280,9 @@ static bool take_frames(struct connection *c, struct spop_bytes *bytes,
         bytes->ptr += n_done;
         bytes->len -= n_done;
         on_event(c, &event, now);
+        if (!spop_session_is_assembling(&c->session)) {
+            give_fragments_back(c);
+        }
     }
     return c->phase == PHASE_OPEN;
 }
@@ -431,6 +486,7 @@ static void end(struct connection *c, enum spop_code code, struct instant now)
     spop_session_disconnect(&c->session, code, &c->out);
     c->phase = PHASE_ENDING;
     c->in_len = 0;
+    give_fragments_back(c);
     if (!flush(c, now)) {
         close_broken(c);
         return;
@@ -463,6 +519,16 @@ static void check_drain(struct connection *c, struct instant now)
     settle(c, now);
 }
 
+/* A frame, or a NOTIFY in fragments, was begun too long ago. What is held back for want
+ * of room in the output is not late. */
+static bool is_frame_late(const struct connection *c, struct instant now)
+{
+    bool is_frame_begun = c->in_len > 0 && has_out_room(c);
+    return (is_frame_begun && is_past(now, c->begun_at, CONNECTION_FRAME_US))
+           || (spop_session_is_assembling(&c->session)
+               && is_past(now, c->fragment_at, CONNECTION_FRAME_US));
+}
+
 void connection_check_timers(struct connection *c, struct instant now)
 {
     if (out_pending(c) > 0 && is_past(now, c->written_at, CONNECTION_WRITE_US)) {
@@ -481,9 +547,7 @@ void connection_check_timers(struct connection *c, struct instant now)
         time_out(c, SPOP_CODE_TIMEOUT, now);
         return;
     }
-    bool is_frame_begun = c->in_len > 0 && has_out_room(c);
-    if (c->phase == PHASE_OPEN && is_frame_begun
-        && is_past(now, c->begun_at, CONNECTION_FRAME_US)) {
+    if (c->phase == PHASE_OPEN && is_frame_late(c, now)) {
         time_out(c, SPOP_CODE_TIMEOUT, now);
         return;
     }

@@ -10,7 +10,9 @@
  * Threads:   its worker's only.
  * Errors:    idle closes, resets and DISCONNECTs are everyday events: debug level.
  * Limits:    the named constants; buffers are allocated at accept, and once more at HELLO
- *            where HAProxy announces a larger frame.
+ *            where HAProxy announces a larger frame. Fragments are put together in a
+ *            buffer of the process (reassembly.h); a NOTIFY in fragments counts as one
+ *            frame for CONNECTION_FRAME_US.
  */
 #ifndef AGENT_NET_CONNECTION_H
 #define AGENT_NET_CONNECTION_H

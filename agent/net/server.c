@@ -10,6 +10,7 @@
 #include <sys/socket.h>
 
 #include "agent/log.h"
+#include "agent/net/reassembly.h"
 #include "agent/net/worker.h"
 
 struct listener {
@@ -30,6 +31,7 @@ struct server {
     struct instant warned_at; /* of a pause */
     struct ev_timer pause;
     struct worker_gone gone;
+    struct reassembly *reassembly;
     struct listener listeners[SERVER_LISTENERS_MAX];
     struct worker *workers[SERVER_WORKERS_MAX];
 };
@@ -169,7 +171,8 @@ static bool start_workers(struct server *server, const struct server_options *op
             .counters = options->counters[i],
             .options = options->decide_options,
         };
-        server->workers[i] = worker_start(i, &decide, &server->gone);
+        server->workers[i] = worker_start(i, &decide, &server->gone,
+                                          server->reassembly);
         if (server->workers[i] == NULL) {
             return false;
         }
@@ -184,10 +187,14 @@ struct server *server_start(struct ev_loop *loop, const struct server_options *o
     ENSURE(options->n_addresses <= SERVER_LISTENERS_MAX);
     ENSURE(options->connections_max <= SERVER_CONNECTIONS_MAX);
     struct server *server = calloc(1, sizeof(*server));
-    if (server == NULL) {
+    struct reassembly *reassembly = reassembly_new();
+    if (server == NULL || reassembly == NULL) {
         log_error("out of memory");
+        reassembly_free(reassembly);
+        free(server);
         return NULL;
     }
+    server->reassembly = reassembly;
     server->loop = loop;
     server->connections_max = options->connections_max;
     server->gone.main_loop = loop;
@@ -232,6 +239,7 @@ void server_free(struct server *server)
         worker_join(server->workers[i]);
     }
     ev_async_stop(server->loop, &server->gone.async);
+    reassembly_free(server->reassembly);
     free(server);
 }
 

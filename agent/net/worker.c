@@ -74,7 +74,7 @@ static int start_thread(struct worker *worker)
 }
 
 struct worker *worker_start(unsigned idx, const struct decide *decide,
-                            struct worker_gone *gone)
+                            struct worker_gone *gone, struct reassembly *reassembly)
 {
     struct worker *worker = calloc(1, sizeof(*worker));
     if (worker == NULL) {
@@ -84,6 +84,7 @@ struct worker *worker_start(unsigned idx, const struct decide *decide,
     worker->idx = idx;
     worker->decide = *decide;
     worker->gone = gone;
+    worker->reassembly = reassembly;
     mailbox_init(&worker->mailbox);
     /* NOENV: no environment variable chooses our backend. */
     worker->loop = ev_loop_new(EVBACKEND_EPOLL | EVFLAG_NOENV | EVFLAG_NOSIGMASK);

@@ -14,6 +14,7 @@
  *            | mailbox            | main               | its worker  | mutex, ev_async   |
  *            | n_open             | main, all workers  | main        | atomic            |
  *            | main's wake-up     | all workers        | main        | ev_async          |
+ *            | reassembly buffers | all workers        | all workers | atomic bit each   |
  *            | standard error     | all threads        | -           | mutex (log.c)     |
  *            | clock's offset     | main, before start | all threads | immutable         |
  *
@@ -49,6 +50,7 @@ enum {
 #define WORKER_DRAIN_US_MAX   (5 * US_PER_S)   /* then the rest is cut off */
 
 struct connection;
+struct reassembly;
 
 /** How a worker tells the main thread that a connection is gone. */
 struct worker_gone {
@@ -61,6 +63,7 @@ struct worker {
     /* set before the thread starts */
     unsigned idx;
     struct worker_gone *gone;
+    struct reassembly *reassembly;
     struct decide decide;
     pthread_t thread;
     /* shared with main */
@@ -79,7 +82,8 @@ struct worker {
 
 /** Start a worker's thread; `decide` is copied. @return the worker, or NULL */
 MUST_USE struct worker *worker_start(unsigned idx, const struct decide *decide,
-                                     struct worker_gone *gone);
+                                     struct worker_gone *gone,
+                                     struct reassembly *reassembly);
 
 /** Hand over a letter: one for each connection, one to drain. */
 void worker_post(struct worker *worker, struct letter letter);

@@ -22,8 +22,15 @@
     X(CONNECTIONS_FAILED, "connections_failed_total", "Connections without memory")    \
     X(CONNECTIONS_CLOSED, "connections_closed_total", "Connections closed")            \
     X(HEALTH_CHECKS, "health_checks_total", "HAProxy health checks answered")          \
-    X(NOTIFIES, "notifies_total", "NOTIFY frames received")                            \
-    X(NOTIFIES_MALFORMED, "notifies_malformed_total", "NOTIFY frames without an ACK")  \
+    X(NOTIFIES, "notifies_total", "NOTIFYs received")                                  \
+    X(NOTIFIES_FRAGMENTED, "notifies_fragmented_total",                                \
+      "NOTIFYs put together from fragments")                                           \
+    X(NOTIFIES_MALFORMED, "notifies_malformed_total",                                  \
+      "NOTIFYs that could not be read, without an ACK")                                \
+    X(NOTIFIES_ABORTED, "notifies_aborted_total",                                      \
+      "Fragmented NOTIFYs given up by HAProxy, without an ACK")                        \
+    X(NOTIFIES_WITHOUT_ROOM, "notifies_without_room_total",                            \
+      "Fragmented NOTIFYs too large or too many, without a verdict")                   \
     X(ACKS, "acks_total", "ACK frames written to a connection's output")               \
     X(ACKS_NEUTRAL, "acks_neutral_total", "ACKs without a decision")                   \
     X(ACTIONS_LEFT_OUT, "actions_left_out_total", "Variables without room in an ACK")  \

@@ -20,6 +20,7 @@ enum {
     STREAM_BYTES_MAX = 32768,
     RECORD_BYTES_MAX = 1 << 20, /* 3 000 frames of 11 bytes: events and ACKs of each */
     OFFERS = 1024,              /* of one stream, at most: copies cost their square */
+    LENT_BYTES = 64,            /* for fragments: soon too few */
 };
 
 /* What a stream gave: its events written down one after the other, and the output. */
@@ -28,6 +29,7 @@ struct record {
     struct spop_writer out;
     unsigned n_acks;
     size_t frame_bytes_max; /* agreed */
+    uint8_t lent[LENT_BYTES];
     uint8_t event_buf[RECORD_BYTES_MAX];
     uint8_t out_buf[RECORD_BYTES_MAX];
 };
@@ -45,6 +47,7 @@ static void record_event(struct record *rec, const struct spop_event *event)
     spop_write_u8(w, (uint8_t)event->code);
     spop_write_u8(w, event->is_peer_ending);
     spop_write_u8(w, event->is_health_check);
+    spop_write_u8(w, event->is_fragmented);
     FUZZ_CHECK(w->status == SPOP_OK);
 }
 
@@ -83,6 +86,27 @@ static void answer(struct spop_session *s, const struct spop_event *event,
     rec->n_acks++;
 }
 
+static void act(struct spop_session *s, const struct spop_event *event,
+                struct spop_bytes in, struct record *rec)
+{
+    struct spop_bytes lent = {.ptr = rec->lent, .len = sizeof(rec->lent)};
+    if (event->type == SPOP_EVENT_HELLO) {
+        rec->frame_bytes_max = s->frame_bytes_max;
+    } else if (event->type == SPOP_EVENT_FRAGMENTED) {
+        FUZZ_CHECK(spop_session_is_assembling(s));
+        spop_session_lend(s, rec->lent, sizeof(rec->lent));
+    } else if (event->type == SPOP_EVENT_FRAGMENT) {
+        FUZZ_CHECK(s->fragments.payload.len <= sizeof(rec->lent));
+    } else if (event->type == SPOP_EVENT_NOTIFY) {
+        FUZZ_CHECK(!spop_session_is_assembling(s));
+        check_inside(event->payload, event->is_fragmented ? lent : in);
+        answer(s, event, rec);
+    } else if (event->type == SPOP_EVENT_REFUSED) {
+        FUZZ_CHECK(!spop_session_is_assembling(s));
+        rec->n_acks++;
+    }
+}
+
 /* Offer `in` until more is wanted; returns how much was taken. */
 static size_t offer(struct spop_session *s, struct spop_bytes in, struct record *rec)
 {
@@ -98,14 +122,10 @@ static size_t offer(struct spop_session *s, struct spop_bytes in, struct record 
             FUZZ_CHECK((event.frame_bytes == 0) == (left.len < SPOP_PREFIX_BYTES));
             break;
         }
-        FUZZ_CHECK(taken > 0 || event.type == SPOP_EVENT_CLOSE);
+        FUZZ_CHECK((taken == 0) == (event.type == SPOP_EVENT_FRAGMENTED)
+                   || event.type == SPOP_EVENT_CLOSE);
         record_event(rec, &event);
-        if (event.type == SPOP_EVENT_HELLO) {
-            rec->frame_bytes_max = s->frame_bytes_max;
-        } else if (event.type == SPOP_EVENT_NOTIFY) {
-            check_inside(event.payload, left);
-            answer(s, &event, rec);
-        }
+        act(s, &event, left, rec);
         n_done += taken;
     }
     return event.type == SPOP_EVENT_CLOSE ? in.len : n_done;
@@ -150,6 +170,14 @@ static void check_kv(struct spop_bytes payload)
     FUZZ_CHECK(status == SPOP_END);
 }
 
+/* An ACK for fragments that there is no room for. */
+static bool is_abort(const struct spop_frame *frame)
+{
+    return frame->type == SPOP_FRAME_ACK
+           && frame->flags == (SPOP_FLAG_FIN | SPOP_FLAG_ABORT)
+           && frame->payload.len == 0;
+}
+
 /* AGENT-HELLO, then ACKs, then AGENT-DISCONNECT; the last two need not be there, and
  * a conversation may begin with its end. */
 static void check_out(const struct record *rec)
@@ -162,10 +190,10 @@ static void check_out(const struct record *rec)
         struct spop_frame frame;
         FUZZ_CHECK(!is_ended);
         FUZZ_CHECK(spop_frame_decode(left, rec->frame_bytes_max, &frame) == SPOP_OK);
-        FUZZ_CHECK(frame.flags == SPOP_FLAG_FIN);
+        FUZZ_CHECK(frame.flags == SPOP_FLAG_FIN || is_abort(&frame));
         FUZZ_CHECK(frame.wire_bytes >= SPOP_PREFIX_BYTES + SPOP_FRAME_BYTES_MIN);
         if (frame.type == SPOP_FRAME_ACK) {
-            FUZZ_CHECK(n_hellos == 1 && frame.payload.len > 0);
+            FUZZ_CHECK(n_hellos == 1 && (frame.payload.len > 0 || is_abort(&frame)));
             n_acks++;
         } else {
             FUZZ_CHECK(spop_frame_is_of_connection(&frame));

@@ -22,10 +22,11 @@ enum {
     N_STREAMS = 3000,
     N_FRAMES = 300,
     N_SPLITS = 6,
-    STREAM_CAP = 16384,
+    STREAM_CAP = 32768,
     RECORD_CAP = 65536,
-    OUT_CAP = 16384,
+    OUT_CAP = 32768,
     PAYLOAD_CAP = 512,
+    LENT_BYTES = 700, /* for fragments: sometimes too few */
 };
 
 static const char hello_payload[] =
@@ -38,6 +39,7 @@ struct record {
     uint8_t out_buf[OUT_CAP];
     struct spop_writer events;
     struct spop_writer out;
+    uint8_t lent[LENT_BYTES];
 };
 
 static uint64_t seed;
@@ -48,6 +50,25 @@ static struct record split;
 static void case_fail(unsigned n, const char *why)
 {
     fail_msg("SEED=%llu, case %u: %s", (unsigned long long)seed, n, why);
+}
+
+/* A NOTIFY in fragments; now and then not as it should be. */
+static void fragments_draw(struct prng *p, struct spop_writer *w)
+{
+    uint64_t ids[2] = {prng_next(p) >> prng_below(p, 64), prng_below(p, 3)};
+    uint64_t n_fragments = 1 + prng_below(p, 5);
+    for (uint64_t i = 0; i < n_fragments; i++) {
+        uint8_t payload_buf[PAYLOAD_CAP / 2];
+        struct spop_bytes payload = {.ptr = payload_buf,
+                                     .len = prng_below(p, sizeof(payload_buf))};
+        prng_fill(p, payload_buf, payload.len);
+        uint32_t flags = i == n_fragments - 1 ? SPOP_FLAG_FIN : 0;
+        flags |= prng_below(p, 10) == 0 ? SPOP_FLAG_ABORT : 0;
+        ids[1] += prng_below(p, 60) == 0;
+        unsigned type = (i == 0) != (prng_below(p, 60) == 0) ? SPOP_FRAME_NOTIFY
+                                                             : SPOP_FRAME_UNSET;
+        wire_frame(w, type, flags, ids, payload);
+    }
 }
 
 static void frame_draw(struct prng *p, struct spop_writer *w)
@@ -75,7 +96,11 @@ static size_t stream_draw(struct prng *p, uint8_t buf[STREAM_CAP])
                    wire_bytes(&wire, hello_payload));
     }
     for (uint64_t left = prng_below(p, 20); left > 0; left--) {
-        frame_draw(p, &w);
+        if (prng_below(p, 4) == 0) {
+            fragments_draw(p, &w);
+        } else {
+            frame_draw(p, &w);
+        }
     }
     if (w.len > 0 && prng_below(p, 3) == 0) {
         for (uint64_t left = 1 + prng_below(p, 4); left > 0; left--) {
@@ -94,6 +119,7 @@ static void event_record(struct spop_writer *w, const struct spop_event *event)
     spop_write_u8(w, (uint8_t)event->code);
     spop_write_u8(w, event->is_peer_ending);
     spop_write_u8(w, event->is_health_check);
+    spop_write_u8(w, event->is_fragmented);
     assert_int_equal(w->status, SPOP_OK);
 }
 
@@ -130,6 +156,8 @@ static size_t bytes_offer(struct spop_session *s, struct spop_bytes in,
         }
         if (event.type == SPOP_EVENT_NOTIFY) {
             payload_visit(s, &event, rec);
+        } else if (event.type == SPOP_EVENT_FRAGMENTED) {
+            spop_session_lend(s, rec->lent, sizeof(rec->lent));
         }
     }
     return in.len - r.len;

@@ -10,6 +10,7 @@
 #include <sys/un.h>
 
 #include "spop/cursor.h"
+#include "spop/frame.h"
 #include "spop/value.h"
 
 bool spop_client_connect(struct spop_client *c, const char *path)
@@ -147,6 +148,32 @@ size_t spop_client_put_notify(uint8_t *to, size_t cap, uint64_t stream_id,
         spop_write_u8(&w, 'x');
     }
     return end(&w);
+}
+
+size_t spop_client_put_fragments(uint8_t *to, size_t cap, const uint8_t *frame,
+                                 size_t len, size_t payload_bytes)
+{
+    struct spop_frame notify;
+    struct spop_bytes in = {.ptr = frame, .len = len};
+    struct spop_writer w;
+    spop_writer_init(&w, to, cap);
+    if (spop_frame_decode(in, len, &notify) != SPOP_OK) {
+        return 0;
+    }
+    struct spop_reader r;
+    spop_reader_init(&r, notify.payload);
+    enum spop_frame_type type = SPOP_FRAME_NOTIFY;
+    do {
+        size_t n = r.len < payload_bytes ? r.len : payload_bytes;
+        struct spop_bytes part = spop_read_bytes(&r, n);
+        size_t start_off = spop_frame_begin_flagged(&w, type,
+                                                    r.len == 0 ? SPOP_FLAG_FIN : 0,
+                                                    notify.stream_id, notify.frame_id);
+        spop_write_bytes(&w, part);
+        spop_frame_end(&w, start_off);
+        type = SPOP_FRAME_UNSET;
+    } while (r.len > 0);
+    return w.status == SPOP_OK ? w.len : 0;
 }
 
 size_t spop_client_put_disconnect(uint8_t *to, size_t cap, uint32_t code)

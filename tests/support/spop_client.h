@@ -44,6 +44,11 @@ size_t spop_client_put_hello(uint8_t *to, size_t cap, uint32_t frame_size,
                              bool is_health_check);
 size_t spop_client_put_notify(uint8_t *to, size_t cap, uint64_t stream_id,
                               const char *key, size_t pad_bytes);
+
+/** Cut the frame of `len` bytes at `frame`, a NOTIFY, into fragments of at most
+ *  `payload_bytes` of its payload each. Returns their length, all together. */
+size_t spop_client_put_fragments(uint8_t *to, size_t cap, const uint8_t *frame,
+                                 size_t len, size_t payload_bytes);
 size_t spop_client_put_disconnect(uint8_t *to, size_t cap, uint32_t code);
 
 /** Connect, say HELLO and receive AGENT-HELLO. */

@@ -26,8 +26,8 @@ enum {
 };
 
 #define AGENT_HELLO                                                             \
-    "00000040 65 00000001 00 00 07\"version\" 0803\"2.0\" 0e\"max-frame-size\"" \
-    " 03fcf006 0c\"capabilities\" 080a\"pipelining\""
+    "0000004e 65 00000001 00 00 07\"version\" 0803\"2.0\" 0e\"max-frame-size\"" \
+    " 03fcf006 0c\"capabilities\" 0818\"pipelining,fragmentation\""
 #define HEALTH_CHECK_REPLY                                                      \
     "00000035 65 00000001 00 00 07\"version\" 0803\"2.0\" 0e\"max-frame-size\"" \
     " 03f001 0c\"capabilities\" 0800"
@@ -36,16 +36,13 @@ enum {
 #define BYE_2                                                         \
     "00000031 66 00000001 00 00 0b\"status-code\" 0302 07\"message\"" \
     " 0812\"a timeout occurred\""
-#define BYE_10                                                        \
-    "00000045 66 00000001 00 00 0b\"status-code\" 030a 07\"message\"" \
-    " 0826\"payload fragmentation is not supported\""
 
 struct counts {
     unsigned n_health_checks;
     unsigned n_notifies;    /* answered */
+    unsigned n_fragmented;  /* of these, put together from fragments */
     unsigned n_disconnects; /* connections that HAProxy ended, with code 0 or 2 */
     unsigned n_resets;      /* connections it ended without a frame */
-    unsigned n_fragmented;  /* connections we ended at a fragment, code 10 */
 };
 
 static const struct capture {
@@ -55,18 +52,19 @@ static const struct capture {
 } captures[] = {
     {"tests/golden/spop/2.6.12.hex",
      "# bytes sent by HAProxy 2.6.12, a line per connection\n",
-     {1, 24, 3, 0, 1}},
+     {1, 38, 1, 4, 0}},
     {"tests/golden/spop/3.0.0.hex",
      "# bytes sent by HAProxy 3.0.0, a line per connection\n",
-     {1, 30, 4, 0, 1}},
+     {1, 38, 1, 5, 0}},
     {"tests/golden/spop/3.2.0.hex",
      "# bytes sent by HAProxy 3.2.0, a line per connection\n",
-     {1, 37, 0, 5, 0}},
+     {1, 37, 0, 0, 5}},
 };
 
 static char line[LINE_CAP];
 static uint8_t in_buf[IN_CAP];
 static uint8_t out_buf[OUT_CAP];
+static uint8_t lent_buf[SPOP_REASSEMBLY_BYTES_MAX];
 
 /* Visit every argument of a NOTIFY; returns how many there are. */
 static int64_t payload_walk(struct spop_bytes payload)
@@ -116,7 +114,7 @@ static void notify_answer(const struct spop_event *event, size_t frame_bytes_max
     assert_true(r.status == SPOP_OK && r.len == 0);
 }
 
-/* Every ending is an everyday event, except that fragments are refused. */
+/* Every ending is an everyday event. */
 static void close_expect(const struct spop_event *event, struct spop_bytes out,
                          struct counts *counts)
 {
@@ -126,14 +124,43 @@ static void close_expect(const struct spop_event *event, struct spop_bytes out,
     } else if (event->is_peer_ending && event->code == SPOP_CODE_NORMAL) {
         expect_bytes("normal", out, BYE_0);
         counts->n_disconnects++;
-    } else if (event->is_peer_ending) {
+    } else {
+        assert_true(event->is_peer_ending);
         assert_int_equal(event->code, SPOP_CODE_TIMEOUT);
         expect_bytes("timeout", out, BYE_2);
         counts->n_disconnects++;
-    } else {
-        expect_bytes("fragment", out, BYE_10);
-        counts->n_fragmented++;
     }
+}
+
+static void event_expect(struct spop_session *s, const struct spop_event *event,
+                         struct spop_writer *out, struct counts *counts)
+{
+    switch (event->type) {
+    case SPOP_EVENT_HELLO:
+        expect_bytes("hello", written(out), AGENT_HELLO);
+        return;
+    case SPOP_EVENT_NOTIFY:
+        assert_int_equal(out->len, 0);
+        notify_answer(event, s->frame_bytes_max, out);
+        counts->n_notifies++;
+        counts->n_fragmented += event->is_fragmented;
+        return;
+    case SPOP_EVENT_FRAGMENTED:
+        spop_session_lend(s, lent_buf, sizeof(lent_buf));
+        return;
+    case SPOP_EVENT_FRAGMENT:
+        assert_int_equal(out->len, 0);
+        return;
+    case SPOP_EVENT_CLOSE:
+        close_expect(event, written(out), counts);
+        return;
+    case SPOP_EVENT_MORE:
+    case SPOP_EVENT_REFUSED:
+    case SPOP_EVENT_ABORTED:
+    case SPOP_EVENT_IGNORED:
+        break;
+    }
+    fail_msg("event %d", (int)event->type);
 }
 
 /* Take what is complete of `in`; returns how many bytes that is. */
@@ -151,16 +178,7 @@ static size_t bytes_offer(struct spop_session *s, struct spop_bytes in,
         if (event.type == SPOP_EVENT_MORE) {
             break;
         }
-        if (event.type == SPOP_EVENT_HELLO) {
-            expect_bytes("hello", written(&out), AGENT_HELLO);
-        } else if (event.type == SPOP_EVENT_NOTIFY) {
-            assert_int_equal(out.len, 0);
-            notify_answer(&event, s->frame_bytes_max, &out);
-            counts->n_notifies++;
-        } else {
-            assert_int_equal(event.type, SPOP_EVENT_CLOSE);
-            close_expect(&event, written(&out), counts);
-        }
+        event_expect(s, &event, &out, counts);
     }
     assert_int_equal(r.status, SPOP_OK);
     return in.len - r.len;
@@ -200,9 +218,9 @@ static void capture_replay(const struct capture *capture, size_t chunk_bytes)
     assert_int_equal(fclose(file), 0);
     assert_int_equal(counts.n_health_checks, capture->counts.n_health_checks);
     assert_int_equal(counts.n_notifies, capture->counts.n_notifies);
+    assert_int_equal(counts.n_fragmented, capture->counts.n_fragmented);
     assert_int_equal(counts.n_disconnects, capture->counts.n_disconnects);
     assert_int_equal(counts.n_resets, capture->counts.n_resets);
-    assert_int_equal(counts.n_fragmented, capture->counts.n_fragmented);
 }
 
 static void every_capture_is_answered(void **state)

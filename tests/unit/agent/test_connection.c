@@ -12,7 +12,10 @@
 
 #include <cmocka.h>
 
+#include "spop/frame.h"
+
 #include "agent/net/connection.h"
+#include "agent/net/reassembly.h"
 #include "agent/net/worker.h"
 #include "agent/store/local.h"
 
@@ -56,13 +59,16 @@ static int set_up(void **context)
     decide_options_init(&f.options, VARIABLE_BIT(VARIABLES_N) - 1);
     f.worker.loop = ev_loop_new(EVFLAG_NOENV);
     f.worker.gone = &f.gone;
+    f.worker.reassembly = reassembly_new();
     f.gone.main_loop = f.worker.loop;
     ev_async_init(&f.gone.async, on_gone);
+    ev_async_start(f.worker.loop, &f.gone.async);
     f.worker.decide.set = f.set;
     f.worker.decide.store = local_new((size_t)1 << 20, secret);
     f.worker.decide.counters = counters_new(1);
     f.worker.decide.options = &f.options;
-    return f.set == NULL || f.worker.decide.store == NULL;
+    return f.set == NULL || f.worker.decide.store == NULL
+           || f.worker.reassembly == NULL;
 }
 
 static int tear_down(void **context)
@@ -74,6 +80,7 @@ static int tear_down(void **context)
                                 instant_add_us(f.start, s * US_PER_S));
     }
     spop_client_close(&client);
+    reassembly_free(f.worker.reassembly); /* aborts where a buffer is not back */
     ev_loop_destroy(f.worker.loop);
     store_free(f.worker.decide.store);
     counters_free(f.worker.decide.counters);
@@ -128,9 +135,14 @@ static void expect_disconnect(uint8_t code)
     assert_true(spop_client_at_eof(&client));
 }
 
+static uint64_t count(enum counter counter)
+{
+    return counter_get(f.worker.decide.counters, counter);
+}
+
 static uint64_t timeouts(void)
 {
-    return counter_get(f.worker.decide.counters, COUNTER_TIMEOUTS);
+    return count(COUNTER_TIMEOUTS);
 }
 
 static void silence_before_hello(void **context)
@@ -158,6 +170,152 @@ static void half_a_frame(void **context)
     check_at(CONNECTION_FRAME_US + US_PER_S);
     assert_int_equal(timeouts(), 1);
     expect_disconnect(SPOP_CODE_TIMEOUT);
+}
+
+/* All fragments of a NOTIFY but the last, which is left in `last`. */
+static size_t send_all_but_the_last(uint8_t last[64])
+{
+    uint8_t frame[256];
+    uint8_t bytes[512];
+    size_t len = spop_client_put_notify(frame, sizeof(frame), 1, "k", 0);
+    len = spop_client_put_fragments(bytes, sizeof(bytes), frame, len, 8);
+    size_t last_off = 0;
+    size_t off = 0;
+    while (off < len) {
+        last_off = off;
+        off += SPOP_PREFIX_BYTES + (size_t)bytes[off + 3];
+    }
+    memcpy(last, bytes + last_off, len - last_off);
+    assert_true(spop_client_send(&client, bytes, last_off));
+    turn();
+    return len - last_off;
+}
+
+static bool has_all_buffers(void)
+{
+    uint8_t *taken[REASSEMBLY_BUFFERS_MAX];
+    unsigned n = 0;
+    while (n < REASSEMBLY_BUFFERS_MAX
+           && (taken[n] = reassembly_take(f.worker.reassembly)) != NULL) {
+        n++;
+    }
+    for (unsigned i = 0; i < n; i++) {
+        reassembly_give(f.worker.reassembly, taken[i]);
+    }
+    return n == REASSEMBLY_BUFFERS_MAX;
+}
+
+static void fragments_are_answered_once_whole(void **context)
+{
+    (void)context;
+    uint8_t last[64];
+    uint8_t byte = 0;
+    open_connection();
+    say_hello();
+    assert_true(has_all_buffers());
+    size_t len = send_all_but_the_last(last);
+    assert_false(has_all_buffers());
+    assert_int_equal(recv(client.fd, &byte, 1, MSG_DONTWAIT), -1);
+    assert_int_equal(count(COUNTER_NOTIFIES), 0);
+    assert_true(spop_client_send(&client, last, len));
+    turn();
+    assert_true(spop_client_receive(&client));
+    assert_int_equal(spop_client_frame_type(&client), SPOP_FRAME_ACK);
+    assert_true(has_all_buffers());
+    assert_int_equal(count(COUNTER_NOTIFIES), 1);
+    assert_int_equal(count(COUNTER_NOTIFIES_FRAGMENTED), 1);
+    assert_int_equal(count(COUNTER_ACKS), 1);
+    assert_int_equal(count(COUNTER_REQUESTS_ALLOWED), 1);
+}
+
+/* The time runs from the first fragment, whatever comes after it. */
+static void fragments_without_an_end(void **context)
+{
+    (void)context;
+    static const uint8_t more[] = {0, 0, 0, 7, SPOP_FRAME_UNSET, 0, 0, 0, 0, 1, 1};
+    uint8_t last[64];
+    open_connection();
+    say_hello();
+    (void)send_all_but_the_last(last);
+    check_at(CONNECTION_FRAME_US - US_PER_S);
+    assert_int_equal(timeouts(), 0);
+    assert_true(spop_client_send(&client, more, sizeof(more)));
+    turn();
+    check_at(CONNECTION_FRAME_US - US_PER_S);
+    assert_false(has_all_buffers());
+    check_at(CONNECTION_FRAME_US + US_PER_S);
+    assert_int_equal(timeouts(), 1);
+    assert_true(has_all_buffers());
+    expect_disconnect(SPOP_CODE_TIMEOUT);
+}
+
+static void a_connection_that_goes_gives_its_buffer_back(void **context)
+{
+    (void)context;
+    uint8_t last[64];
+    open_connection();
+    say_hello();
+    (void)send_all_but_the_last(last);
+    assert_false(has_all_buffers());
+    assert_int_equal(shutdown(client.fd, SHUT_WR), 0);
+    turn();
+    assert_null(f.worker.connections);
+    assert_true(has_all_buffers());
+    assert_int_equal(count(COUNTER_NOTIFIES), 0);
+}
+
+static void fragments_given_up_are_forgotten(void **context)
+{
+    (void)context;
+    static const uint8_t given_up[] = {0, 0, 0, 7, SPOP_FRAME_UNSET, 0, 0, 0, 3, 1, 1};
+    uint8_t last[64];
+    uint8_t frame[256];
+    size_t len = spop_client_put_notify(frame, sizeof(frame), 2, "k", 0);
+    open_connection();
+    say_hello();
+    (void)send_all_but_the_last(last);
+    assert_true(spop_client_send(&client, given_up, sizeof(given_up)));
+    assert_true(spop_client_send(&client, frame, len));
+    turn();
+    assert_true(spop_client_receive(&client)); /* of the second */
+    assert_int_equal(client.frame[9], 2);
+    assert_true(has_all_buffers());
+    assert_int_equal(count(COUNTER_NOTIFIES), 2);
+    assert_int_equal(count(COUNTER_NOTIFIES_ABORTED), 1);
+    assert_int_equal(count(COUNTER_ACKS), 1);
+}
+
+static void without_a_buffer_fragments_are_refused(void **context)
+{
+    (void)context;
+    uint8_t *taken[REASSEMBLY_BUFFERS_MAX];
+    uint8_t last[64];
+    uint8_t frame[256];
+    size_t frame_len = spop_client_put_notify(frame, sizeof(frame), 2, "k", 0);
+    for (unsigned i = 0; i < REASSEMBLY_BUFFERS_MAX; i++) {
+        taken[i] = reassembly_take(f.worker.reassembly);
+    }
+    open_connection();
+    say_hello();
+    size_t len = send_all_but_the_last(last);
+    assert_true(spop_client_receive(&client));
+    assert_int_equal(spop_client_frame_type(&client), SPOP_FRAME_ACK);
+    assert_int_equal(client.frame[8], SPOP_FLAG_FIN | SPOP_FLAG_ABORT);
+    check_at(2 * CONNECTION_FRAME_US); /* nothing is held: no hurry */
+    assert_int_equal(timeouts(), 0);
+    assert_true(spop_client_send(&client, last, len));
+    assert_true(spop_client_send(&client, frame, frame_len));
+    turn();
+    assert_true(spop_client_receive(&client)); /* the connection is as good as before */
+    assert_int_equal(client.frame[8], SPOP_FLAG_FIN);
+    assert_int_equal(client.frame[9], 2);
+    assert_int_equal(count(COUNTER_NOTIFIES), 2);
+    assert_int_equal(count(COUNTER_NOTIFIES_WITHOUT_ROOM), 1);
+    assert_int_equal(count(COUNTER_ACKS), 2);
+    assert_int_equal(count(COUNTER_ACKS_NEUTRAL), 1);
+    for (unsigned i = 0; i < REASSEMBLY_BUFFERS_MAX; i++) {
+        reassembly_give(f.worker.reassembly, taken[i]);
+    }
 }
 
 static void whole_frames_are_not_half_ones(void **context)
@@ -210,7 +368,7 @@ static void fill_output(void)
     }
     uint64_t before = 0;
     do {
-        before = counter_get(f.worker.decide.counters, COUNTER_NOTIFIES);
+        before = count(COUNTER_NOTIFIES);
         for (int i = 0; i < 20; i++) {
             ssize_t n = send(client.fd, frames, len, MSG_DONTWAIT | MSG_NOSIGNAL);
             if (n != (ssize_t)len) {
@@ -219,7 +377,7 @@ static void fill_output(void)
             turn();
         }
         turn();
-    } while (counter_get(f.worker.decide.counters, COUNTER_NOTIFIES) != before);
+    } while (count(COUNTER_NOTIFIES) != before);
 }
 
 static void peer_that_never_reads(void **context)
@@ -272,6 +430,11 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(silence_before_hello),
         TEST(half_a_frame),
+        TEST(fragments_are_answered_once_whole),
+        TEST(fragments_without_an_end),
+        TEST(a_connection_that_goes_gives_its_buffer_back),
+        TEST(fragments_given_up_are_forgotten),
+        TEST(without_a_buffer_fragments_are_refused),
         TEST(whole_frames_are_not_half_ones),
         TEST(idle_is_no_error),
         TEST(linger_ends),

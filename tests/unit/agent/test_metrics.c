@@ -50,7 +50,7 @@ static void blocks_of_all_workers_add_up(void **context)
     metrics_print_one(out, "connections", "gauge", "Open connections", -5);
     (void)fclose(out);
     assert_has_line(text,
-                    "# HELP spoa_ratelimit_notifies_total NOTIFY frames received\n"
+                    "# HELP spoa_ratelimit_notifies_total NOTIFYs received\n"
                     "# TYPE spoa_ratelimit_notifies_total counter\n"
                     "spoa_ratelimit_notifies_total 7\n");
     assert_has_line(text, "\nspoa_ratelimit_decisions_total"

@@ -17,6 +17,7 @@
 #include <cmocka.h>
 
 #include "spop/cursor.h"
+#include "spop/frame.h"
 
 #include "agent/net/server.h"
 #include "agent/store/local.h"
@@ -248,6 +249,41 @@ static void largest_frames(void **context)
         expect_disconnect(&client, SPOP_CODE_TOO_BIG);
         spop_client_close(&client);
     }
+}
+
+/* More than the frame size, in fragments of the largest frame; then more than is put
+ * together. */
+static void fragments_over_the_frame_size(void **context)
+{
+    (void)context;
+    enum {
+        FRAME_SIZE = 16380,
+        PAYLOAD = FRAME_SIZE - 16,
+        ROOM = 2 * SPOP_REASSEMBLY_BYTES_MAX
+    };
+    static uint8_t notify[ROOM];
+    static uint8_t bytes[ROOM];
+    size_t bare = spop_client_put_notify(notify, sizeof(notify), 7, "k", 3000)
+                  - (SPOP_PREFIX_BYTES + SPOP_FRAME_BYTES_MIN) - 3000;
+    size_t pad = SPOP_REASSEMBLY_BYTES_MAX - bare;
+    assert_true(spop_client_open(&client, f.path));
+    for (size_t more = 0; more < 2; more++) {
+        size_t len = spop_client_put_notify(notify, sizeof(notify), 7, "k", pad + more);
+        len = spop_client_put_fragments(bytes, sizeof(bytes), notify, len, PAYLOAD);
+        assert_true(spop_client_send(&client, bytes, len));
+        assert_true(spop_client_receive(&client));
+        assert_int_equal(spop_client_frame_type(&client), SPOP_FRAME_ACK);
+        assert_int_equal(client.frame[8],
+                         SPOP_FLAG_FIN); /* the last one was too much */
+        assert_int_equal(sum(COUNTER_NOTIFIES_WITHOUT_ROOM), more);
+    }
+    send_notify(&client, 8);
+    expect_ack(&client, 8);
+    assert_int_equal(sum(COUNTER_NOTIFIES), 3);
+    assert_int_equal(sum(COUNTER_NOTIFIES_FRAGMENTED), 1);
+    assert_int_equal(sum(COUNTER_REQUESTS_ALLOWED), 2);
+    assert_int_equal(sum(COUNTER_ACKS), 3);
+    spop_client_close(&client);
 }
 
 static void thousand_pipelined(void **context)
@@ -548,6 +584,7 @@ int main(void)
         TEST(hello_and_notify_in_one_segment),
         TEST(byte_by_byte),
         TEST(largest_frames),
+        TEST(fragments_over_the_frame_size),
         TEST(thousand_pipelined),
         TEST(slow_reader_is_held_back_and_loses_nothing),
         TEST(writes_that_stop_anywhere_lose_nothing),

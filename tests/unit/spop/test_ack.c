@@ -149,6 +149,27 @@ static void begin_with_a_size(void *arg)
     spop_ack_begin(&ack, &w, 1, 1, *(const size_t *)arg);
 }
 
+static void an_abort_is_byte_exact(void **state)
+{
+    (void)state;
+    uint8_t buf[SPOP_ACK_ROOM_MIN];
+    struct spop_writer w;
+    spop_writer_init(&w, buf, sizeof(buf));
+    spop_ack_abort(&w, 7, 1);
+    expect_bytes("abort", written(&w), "00000007 67 00000003 07 01");
+    spop_writer_init(&w, buf, sizeof(buf));
+    spop_ack_abort(&w, UINT64_MAX, UINT64_MAX);
+    expect_bytes("longest ids", written(&w),
+                 "00000019 67 00000003 fff0fefefefefefefe0e fff0fefefefefefefe0e");
+}
+
+static void abort_without_room(void *arg)
+{
+    struct spop_writer w;
+    spop_writer_init(&w, arg, SPOP_ACK_ROOM_MIN - 1);
+    spop_ack_abort(&w, 1, 1);
+}
+
 static void begin_without_room(void *arg)
 {
     struct spop_writer w;
@@ -180,6 +201,7 @@ static void our_own_mistakes_abort(void **state)
     assert_true(death_by_abort(begin_with_a_size, &big));
     uint8_t buf[SPOP_ACK_ROOM_MIN];
     assert_true(death_by_abort(begin_without_room, buf));
+    assert_true(death_by_abort(abort_without_room, buf));
 }
 
 int main(void)
@@ -190,6 +212,7 @@ int main(void)
         cmocka_unit_test(an_action_without_room_is_left_out),
         cmocka_unit_test(a_frame_is_filled_to_its_last_byte),
         cmocka_unit_test(an_action_is_left_out_when_the_output_is_full),
+        cmocka_unit_test(an_abort_is_byte_exact),
         cmocka_unit_test(our_own_mistakes_abort),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -362,11 +362,19 @@ static const struct encode_case {
     const char *hex;
 } encode_cases[] = {
     {"pipelining",
-     {16380, true},
+     {16380, true, false},
      "00000040650000000100000776657273696f6e0803322e300e6d61782d6672616d652d73697a65"
      "03fcf0060c6361706162696c6974696573080a706970656c696e696e67"},
+    {"pipelining and fragmentation",
+     {16380, true, true},
+     "0000004e 65 00000001 00 00 07\"version\" 0803\"2.0\" 0e\"max-frame-size\""
+     " 03fcf006 0c\"capabilities\" 0818\"pipelining,fragmentation\""},
+    {"fragmentation",
+     {16380, false, true},
+     "00000043 65 00000001 00 00 07\"version\" 0803\"2.0\" 0e\"max-frame-size\""
+     " 03fcf006 0c\"capabilities\" 080d\"fragmentation\""},
     {"health check",
-     {256, false},
+     {256, false, false},
      "00000035650000000100000776657273696f6e0803322e300e6d61782d6672616d652d73697a65"
      "03f0010c6361706162696c69746965730800"},
 };

@@ -19,9 +19,20 @@
     "0000004e 01 00000001 00 00 12\"supported-versions\" 0803\"2.0\"" \
     " 0e\"max-frame-size\" 03fcf006 0c\"capabilities\" 0800 0b\"healthcheck\" 11"
 #define NOTIFY "0000000e 03 00000001 01 01 05\"check\" 00"
+/* Fragments of the NOTIFY 1/1, four bytes each. */
+#define FIRST "0000000b 03 00000000 01 01 \"abcd\""
+#define NEXT  "0000000b 00 00000000 01 01 \"efgh\""
+#define LAST  "0000000b 00 00000001 01 01 \"ijkl\""
+#define ABORT "00000007 00 00000003 01 01"
+/* One that the lent buffer does not hold. */
+#define LONG(type, flags)          \
+    "00000017 " type flags "01 01" \
+    "\"0123456789abcdef\""
 #define AGENT_HELLO                                                             \
-    "00000040 65 00000001 00 00 07\"version\" 0803\"2.0\" 0e\"max-frame-size\"" \
-    " 03fcf006 0c\"capabilities\" 080a\"pipelining\""
+    "0000004e 65 00000001 00 00 07\"version\" 0803\"2.0\" 0e\"max-frame-size\"" \
+    " 03fcf006 0c\"capabilities\" 0818\"pipelining,fragmentation\""
+#define ABORT_ACK   "00000007 67 00000003 01 01"
+#define NEUTRAL_ACK "0000000c 67 00000001 01 01 02 02 02 01\"_\""
 #define CODE(value) "0b\"status-code\" 03" value
 #define PEER_BYE(length, value, text) \
     "000000" length " 02 00000001 00 00 " CODE(value) "07\"message\" 08" text
@@ -32,13 +43,21 @@
 #define BYE_3  BYE("2f", "03", "10\"frame is too big\"")
 #define BYE_4  BYE("35", "04", "16\"invalid frame received\"")
 #define BYE_10 BYE("45", "0a", "26\"payload fragmentation is not supported\"")
+#define BYE_11 BYE("38", "0b", "19\"invalid interlaced frames\"")
 #define BYE_99 BYE("38", "63", "19\"an unknown error occurred\"")
 
-/* What a stream gave: a letter an event (H hello, N notify, I ignored, C close). */
+enum {
+    LENT_BYTES = 12
+};
+
+/* What a stream gave: a letter an event (H hello, N notify, F fragmented, f fragment,
+ * R refused, A aborted, I ignored, C close). */
 struct result {
+    uint8_t lent[LENT_BYTES];
     char events[64];
     size_t n_events;
     struct spop_event last;
+    struct spop_event notify; /* the last NOTIFY */
     uint8_t buf[4096];
     struct spop_writer out;
 };
@@ -50,6 +69,14 @@ static char event_letter(enum spop_event_type type)
         return 'H';
     case SPOP_EVENT_NOTIFY:
         return 'N';
+    case SPOP_EVENT_FRAGMENTED:
+        return 'F';
+    case SPOP_EVENT_FRAGMENT:
+        return 'f';
+    case SPOP_EVENT_REFUSED:
+        return 'R';
+    case SPOP_EVENT_ABORTED:
+        return 'A';
     case SPOP_EVENT_IGNORED:
         return 'I';
     case SPOP_EVENT_CLOSE:
@@ -83,6 +110,13 @@ static size_t stream_play(struct spop_session *s, struct spop_bytes in,
         }
         assert_true(res->n_events + 1 < sizeof(res->events));
         res->events[res->n_events++] = event_letter(res->last.type);
+        if (res->last.type == SPOP_EVENT_NOTIFY) {
+            res->notify = res->last;
+        }
+        if (res->last.type == SPOP_EVENT_FRAGMENTED) {
+            assert_int_equal(taken, 0);
+            spop_session_lend(s, res->lent, sizeof(res->lent));
+        }
         if (res->last.type == SPOP_EVENT_CLOSE) {
             assert_int_equal(r.len, 0);
             return in.len;
@@ -140,10 +174,6 @@ static const struct stream_case {
      HELLO "00000007 04 00000001 00 00 00000007 32 00000001 00 00"
            "00000007 68 00000001 00 00 00000009 ff 00000000 00 00 abcd" NOTIFY,
      "HIIIIN", AGENT_HELLO, 0, false},
-    {"notify without FIN", HELLO "00000007 03 00000000 01 01", "HC", AGENT_HELLO BYE_10,
-     SPOP_CODE_NO_FRAGMENTATION, false},
-    {"unset", HELLO "00000007 00 00000001 01 01", "HC", AGENT_HELLO BYE_10,
-     SPOP_CODE_NO_FRAGMENTATION, false},
     {"one over the announced size", HELLO "00003ffd", "HC", AGENT_HELLO BYE_3,
      SPOP_CODE_TOO_BIG, false},
     {"exactly the announced size", HELLO "00003ffc", "H", AGENT_HELLO, 0, false},
@@ -151,6 +181,67 @@ static const struct stream_case {
      false},
     {"notify with broken ids", HELLO "00000007 03 00000001 f0 01", "HC",
      AGENT_HELLO BYE_4, SPOP_CODE_INVALID, false},
+
+    {"two fragments", HELLO FIRST LAST NOTIFY, "HFfNN", AGENT_HELLO, 0, false},
+    {"as many bytes as are lent", HELLO FIRST NEXT LAST NOTIFY, "HFffNN", AGENT_HELLO,
+     0, false},
+    {"empty fragments",
+     HELLO "00000007 03 00000000 01 01 00000007 00 00000000 01 01" ABORT, "HFffA",
+     AGENT_HELLO, 0, false},
+    {"fragments of two, one after the other", HELLO FIRST LAST FIRST LAST, "HFfNFfN",
+     AGENT_HELLO, 0, false},
+    {"unknown type between fragments", HELLO FIRST "00000007 32 00000001 00 00" LAST,
+     "HFfIN", AGENT_HELLO, 0, false},
+    {"first fragment only", HELLO FIRST, "HFf", AGENT_HELLO, 0, false},
+    {"half a fragment", HELLO FIRST "0000000b 00 000000", "HFf", AGENT_HELLO, 0, false},
+    {"reserved flags of fragments",
+     HELLO "00000007 03 fffffffc 01 01 00000007 00 fffffffd 01 01", "HFfN", AGENT_HELLO,
+     0, false},
+    {"ABORT without FIN",
+     HELLO "00000007 03 00000002 01 01 00000007 00 00000002 01 01" LAST, "HFffN",
+     AGENT_HELLO, 0, false},
+    {"given up", HELLO FIRST ABORT NOTIFY, "HFfAN", AGENT_HELLO, 0, false},
+    {"given up, with payload", HELLO FIRST LONG("00", "00000003") NOTIFY, "HFfAN",
+     AGENT_HELLO, 0, false},
+
+    {"unset without a beginning", HELLO LAST, "HC", AGENT_HELLO BYE_11,
+     SPOP_CODE_INTERLACED, false},
+    {"unset after the end", HELLO FIRST LAST LAST, "HFfNC", AGENT_HELLO BYE_11,
+     SPOP_CODE_INTERLACED, false},
+    {"unset after giving up", HELLO FIRST ABORT NEXT, "HFfAC", AGENT_HELLO BYE_11,
+     SPOP_CODE_INTERLACED, false},
+    {"abort without a beginning", HELLO ABORT, "HC", AGENT_HELLO BYE_11,
+     SPOP_CODE_INTERLACED, false},
+    {"other stream-id", HELLO FIRST "00000007 00 00000001 02 01", "HFfC",
+     AGENT_HELLO BYE_11, SPOP_CODE_INTERLACED, false},
+    {"other frame-id", HELLO FIRST "00000007 00 00000003 01 02", "HFfC",
+     AGENT_HELLO BYE_11, SPOP_CODE_INTERLACED, false},
+    {"notify between fragments", HELLO FIRST NOTIFY, "HFfC", AGENT_HELLO BYE_11,
+     SPOP_CODE_INTERLACED, false},
+    {"fragments between fragments", HELLO FIRST FIRST, "HFfC", AGENT_HELLO BYE_11,
+     SPOP_CODE_INTERLACED, false},
+    {"hello between fragments", HELLO FIRST HELLO, "HFfC", AGENT_HELLO BYE_4,
+     SPOP_CODE_INVALID, false},
+    {"disconnect between fragments", HELLO FIRST PEER_BYE("25", "00", "06\"normal\""),
+     "HFfC", AGENT_HELLO BYE_0, SPOP_CODE_NORMAL, true},
+
+    {"no room for the first fragment", HELLO LONG("03", "00000000") NEXT LAST NOTIFY,
+     "HFRffN", AGENT_HELLO ABORT_ACK, 0, false},
+    {"no room for a later one", HELLO FIRST LONG("00", "00000000") LAST NOTIFY,
+     "HFfRfN", AGENT_HELLO ABORT_ACK, 0, false},
+    {"no room for the last one", HELLO FIRST LONG("00", "00000001") NOTIFY, "HFfRN",
+     AGENT_HELLO NEUTRAL_ACK, 0, false},
+    {"one byte too many", HELLO FIRST NEXT "0000000c 00 00000001 01 01 \"ijklm\"",
+     "HFffR", AGENT_HELLO NEUTRAL_ACK, 0, false},
+    {"refused, then given up", HELLO LONG("03", "00000000") NEXT ABORT NOTIFY, "HFRffN",
+     AGENT_HELLO ABORT_ACK, 0, false},
+    {"refused, then another", HELLO LONG("03", "00000000") LAST FIRST LAST, "HFRfFfN",
+     AGENT_HELLO ABORT_ACK, 0, false},
+    {"refused, then other ids",
+     HELLO LONG("03", "00000000") "00000007 00 00000001 02 01", "HFRC",
+     AGENT_HELLO ABORT_ACK BYE_11, SPOP_CODE_INTERLACED, false},
+    {"refused, then a notify", HELLO LONG("03", "00000000") NOTIFY, "HFRC",
+     AGENT_HELLO ABORT_ACK BYE_11, SPOP_CODE_INTERLACED, false},
 
     {"disconnect 0", HELLO PEER_BYE("25", "00", "06\"normal\""), "HC",
      AGENT_HELLO BYE_0, SPOP_CODE_NORMAL, true},
@@ -419,6 +510,99 @@ static void a_close_is_reported_again(void **state)
     assert_int_equal(res.out.len, out_len);
 }
 
+/* Play HELLO, then `text`; the last event is res->last. */
+static void session_play(struct spop_session *s, const char *text, struct result *res)
+{
+    struct wire wire;
+    result_init(res);
+    spop_session_init(s);
+    stream_play(s, wire_bytes(&wire, HELLO), res);
+    stream_play(s, wire_bytes(&wire, text), res);
+}
+
+static void fragments_are_put_together(void **state)
+{
+    (void)state;
+    static const uint64_t ids[2] = {0, UINT64_MAX};
+    static const char *const parts[] = {"\"ab\"", "", "\"cdefgh\"", "\"ijkl\""};
+    enum {
+        N_PARTS = sizeof(parts) / sizeof(parts[0])
+    };
+    struct result res;
+    struct spop_session s;
+    session_play(&s, "", &res);
+    for (size_t i = 0; i < N_PARTS; i++) {
+        uint8_t buf[64];
+        struct wire wire;
+        struct spop_writer w;
+        spop_writer_init(&w, buf, sizeof(buf));
+        wire_frame(&w, i == 0 ? SPOP_FRAME_NOTIFY : SPOP_FRAME_UNSET,
+                   i == N_PARTS - 1 ? SPOP_FLAG_FIN : 0, ids,
+                   wire_bytes(&wire, parts[i]));
+        stream_play(&s, written(&w), &res);
+        memset(buf, 0, sizeof(buf)); /* the session has to have its own */
+    }
+    assert_string_equal(res.events, "HFfffN");
+    assert_true(res.notify.is_fragmented);
+    assert_true(res.notify.stream_id == ids[0] && res.notify.frame_id == ids[1]);
+    expect_bytes("payload", res.notify.payload, "\"abcdefghijkl\"");
+    session_play(&s, NOTIFY, &res);
+    assert_false(res.notify.is_fragmented);
+}
+
+static void without_a_loan_the_notify_is_refused(void **state)
+{
+    (void)state;
+    struct wire wire;
+    struct result res;
+    struct spop_session s;
+    struct spop_event event;
+    session_play(&s, "", &res);
+    struct spop_bytes first = wire_bytes(&wire, FIRST);
+    assert_int_equal(spop_session_next(&s, first, &res.out, &event), 0);
+    assert_int_equal(event.type, SPOP_EVENT_FRAGMENTED);
+    assert_int_equal(spop_session_next(&s, first, &res.out, &event), first.len);
+    assert_int_equal(event.type, SPOP_EVENT_REFUSED);
+    stream_play(&s, wire_bytes(&wire, NEXT LAST NOTIFY), &res);
+    assert_string_equal(res.events, "HffN");
+    expect_bytes("output", written(&res.out), AGENT_HELLO ABORT_ACK);
+}
+
+static void a_loan_ends_with_what_it_was_for(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *hex;
+        bool is_lent;
+    } cases[] = {
+        {"", false},
+        {NOTIFY, false},
+        {FIRST, true},
+        {FIRST NEXT, true},
+        {FIRST LAST, false},
+        {FIRST ABORT, false},
+        {FIRST NOTIFY, false},
+        {LONG("03", "00000000"), false},
+        {FIRST LONG("00", "00000000") NEXT, false},
+        {FIRST PEER_BYE("25", "00", "06\"normal\""), false},
+    };
+    struct result res;
+    struct spop_session s;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        session_play(&s, cases[i].hex, &res);
+        expect_equal(cases[i].hex, spop_session_is_assembling(&s), cases[i].is_lent);
+    }
+    session_play(&s, FIRST, &res);
+    spop_session_disconnect(&s, SPOP_CODE_TIMEOUT, &res.out);
+    assert_false(spop_session_is_assembling(&s));
+}
+
+static void lend_unasked(void *arg)
+{
+    static uint8_t buf[LENT_BYTES];
+    spop_session_lend(arg, buf, sizeof(buf));
+}
+
 static void next_without_room(void *arg)
 {
     uint8_t buf[SPOP_SESSION_ROOM_MIN - 1];
@@ -434,6 +618,7 @@ static void our_own_mistakes_abort(void **state)
     struct spop_session s;
     spop_session_init(&s);
     assert_true(death_by_abort(next_without_room, &s));
+    assert_true(death_by_abort(lend_unasked, &s));
 }
 
 int main(void)
@@ -449,6 +634,9 @@ int main(void)
         cmocka_unit_test(only_so_many_unknown_frames_are_skipped),
         cmocka_unit_test(a_disconnect_of_ours_is_sent_once),
         cmocka_unit_test(a_close_is_reported_again),
+        cmocka_unit_test(fragments_are_put_together),
+        cmocka_unit_test(without_a_loan_the_notify_is_refused),
+        cmocka_unit_test(a_loan_ends_with_what_it_was_for),
         cmocka_unit_test(our_own_mistakes_abort),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
