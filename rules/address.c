@@ -271,9 +271,15 @@ void rules_address_print(const struct rules_address *address,
                     RULES_ADDRESS_PRINT_BYTES);
 }
 
-struct rules_bytes rules_address_group(struct rules_bytes address)
+struct rules_bytes rules_address_group(struct rules_bytes address,
+                                       struct rules_ip_prefix prefix,
+                                       uint8_t room[RULES_NETWORK_KEY_BYTES_MAX])
 {
-    return (struct rules_bytes){address.ptr, address.len == 16
-                                                 ? RULES_ADDRESS_GROUP6_BYTES
-                                                 : address.len};
+    uint8_t bits = address.len == 4 ? prefix.v4_bits : prefix.v6_bits;
+
+    if (bits % 8 == 0) {
+        return (struct rules_bytes){address.ptr, bits / 8U};
+    }
+    (void)rules_network_key(address, bits, room);
+    return (struct rules_bytes){room + 1, bits / 8U + 1};
 }

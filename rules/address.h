@@ -17,7 +17,6 @@
 enum {
     /* [, 45 of an address, %, a zone, ], :, port */
     RULES_ADDRESS_TEXT_BYTES_MAX = 96,
-    RULES_ADDRESS_GROUP6_BYTES = 8, /* a /64: what one customer is given */
 };
 
 /** Descriptor `ip` always has this slot: it stands in for missing key parts. */
@@ -47,6 +46,15 @@ static inline struct rules_bytes rules_address_canonical(struct rules_bytes byte
 
 /** Read an address as text; brackets, port and zone are left out. */
 struct rules_address rules_address_parse(struct rules_bytes text);
+
+/** How many bits of an address make a group that counts as one client. */
+struct rules_ip_prefix {
+    uint8_t v4_bits;
+    uint8_t v6_bits;
+};
+
+/** IPv4 whole; of IPv6 a /64, which is what one customer is given. */
+#define RULES_IP_PREFIX_DEFAULT ((struct rules_ip_prefix){32, 64})
 
 /** A range of addresses: those that begin with the same bits. */
 struct rules_network {
@@ -92,8 +100,15 @@ enum {
 void rules_address_print(const struct rules_address *address,
                          char out[RULES_ADDRESS_PRINT_BYTES]);
 
-/** @return what of a canonical address counts in a key: IPv4 whole, IPv6 its /64 */
-struct rules_bytes rules_address_group(struct rules_bytes address);
+/**
+ * Find what of a canonical address counts in a key.
+ *
+ * @param room  where the bytes are written where they are no part of `address`
+ * @return the bytes of its group: those that hold a bit that counts, the others cleared
+ */
+struct rules_bytes rules_address_group(struct rules_bytes address,
+                                       struct rules_ip_prefix prefix,
+                                       uint8_t room[RULES_NETWORK_KEY_BYTES_MAX]);
 
 static inline struct rules_bytes rules_address_bytes(
     const struct rules_address *address)

@@ -36,6 +36,12 @@ struct rules_ast_condition {
     struct rules_ast_value *values;
 };
 
+/** A part of a key: the first of its descriptors that is present counts. */
+struct rules_ast_part {
+    uint32_t n_links;
+    uint32_t slots[RULES_KEY_LINKS_MAX];
+};
+
 struct rules_ast_limit {
     enum rules_algorithm algorithm;
     int64_t requests;
@@ -52,7 +58,9 @@ struct rules_ast_rule {
     uint32_t n_conditions;
     struct rules_ast_condition *conditions; /* one a descriptor */
     uint32_t n_key_parts;
-    uint32_t key_slots[RULES_KEY_PARTS_MAX];
+    struct rules_ast_part key[RULES_KEY_PARTS_MAX];
+    bool is_skipped_keyless; /* no_key: skip */
+    struct rules_ip_prefix ip_prefix;
     struct rules_ast_limit limit;
 };
 

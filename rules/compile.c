@@ -52,6 +52,30 @@ static void id_update_string(crypto_generichash_state *state, const char *field)
     id_update(state, (struct rules_bytes){(const uint8_t *)field, strlen(field)});
 }
 
+/** A chain is told by a bar before each descriptor but the first. */
+static void id_update_part(crypto_generichash_state *state, const struct rules_ast *ast,
+                           const struct rules_ast_part *part)
+{
+    for (uint32_t i = 0; i < part->n_links; i++) {
+        if (i > 0) {
+            id_update_string(state, "|");
+        }
+        id_update(state, ast->slots[part->slots[i]]);
+    }
+}
+
+/** The default adds nothing; a bar begins what cannot be a part. */
+static void id_update_prefix(crypto_generichash_state *state,
+                             struct rules_ip_prefix prefix)
+{
+    const uint8_t bytes[3] = {'|', prefix.v4_bits, prefix.v6_bits};
+
+    if (prefix.v4_bits != RULES_IP_PREFIX_DEFAULT.v4_bits
+        || prefix.v6_bits != RULES_IP_PREFIX_DEFAULT.v6_bits) {
+        id_update(state, (struct rules_bytes){bytes, sizeof bytes});
+    }
+}
+
 static void limit_id_set(const struct compiler *c, const struct rules_ast_rule *rule,
                          struct rules_limit *limit)
 {
@@ -68,8 +92,9 @@ static void limit_id_set(const struct compiler *c, const struct rules_ast_rule *
     id_update_string(&state, algorithm_name(limit->algorithm));
     id_update(&state, (struct rules_bytes){per, sizeof per});
     for (uint32_t i = 0; i < rule->n_key_parts; i++) {
-        id_update(&state, c->ast->slots[rule->key_slots[i]]);
+        id_update_part(&state, c->ast, &rule->key[i]);
     }
+    id_update_prefix(&state, rule->ip_prefix);
     (void)crypto_generichash_final(&state, limit->id, sizeof limit->id);
 }
 
@@ -119,6 +144,25 @@ static bool compile_slots(struct compiler *c)
     return true;
 }
 
+static bool compile_links(struct compiler *c, const struct rules_ast_part *from,
+                          struct rules_part *to)
+{
+    struct rules_link *links = rules_arena_array(&c->set->arena, from->n_links,
+                                                 sizeof *links);
+
+    if (links == NULL) {
+        return false;
+    }
+    for (uint32_t i = 0; i < from->n_links; i++) {
+        links[i].slot = from->slots[i];
+        if (!bytes_copy(c->set, c->ast->slots[links[i].slot], &links[i].name)) {
+            return false;
+        }
+    }
+    *to = (struct rules_part){from->n_links, links};
+    return true;
+}
+
 static bool compile_parts(struct compiler *c, const struct rules_ast_rule *from,
                           struct rules_matcher *matcher)
 {
@@ -129,13 +173,14 @@ static bool compile_parts(struct compiler *c, const struct rules_ast_rule *from,
         return false;
     }
     for (uint32_t i = 0; i < from->n_key_parts; i++) {
-        parts[i].slot = from->key_slots[i];
-        if (!bytes_copy(c->set, c->ast->slots[parts[i].slot], &parts[i].name)) {
+        if (!compile_links(c, &from->key[i], &parts[i])) {
             return false;
         }
     }
     matcher->parts = parts;
     matcher->n_parts = from->n_key_parts;
+    matcher->is_skipped_keyless = from->is_skipped_keyless;
+    matcher->ip_prefix = from->ip_prefix;
     return true;
 }
 

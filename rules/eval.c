@@ -187,15 +187,27 @@ static bool condition_holds(const struct facts *facts,
     return is_match != condition->is_negated;
 }
 
+/** @return the first descriptor of a part that is present, or NULL */
+static const struct rules_link *link_find(const struct facts *facts,
+                                          const struct rules_part *part)
+{
+    for (uint32_t i = 0; i < part->n_links; i++) {
+        if (view_of(facts, part->links[i].slot).type != RULES_ABSENT) {
+            return &part->links[i];
+        }
+    }
+    return NULL;
+}
+
 /** Without an address nothing can stand in for a missing part. */
 static bool key_is_possible(const struct facts *facts,
                             const struct rules_matcher *matcher)
 {
-    if (facts->ip.type != RULES_ABSENT) {
+    if (facts->ip.type != RULES_ABSENT && !matcher->is_skipped_keyless) {
         return true;
     }
     for (uint32_t i = 0; i < matcher->n_parts; i++) {
-        if (view_of(facts, matcher->parts[i].slot).type == RULES_ABSENT) {
+        if (link_find(facts, &matcher->parts[i]) == NULL) {
             return false;
         }
     }
@@ -343,27 +355,31 @@ static void patterns_try(struct finding *finding, uint32_t root,
     }
 }
 
+static size_t part_write(const struct facts *facts, const struct rules_matcher *matcher,
+                         const struct rules_part *part, uint8_t *out,
+                         struct rules_hit *hit)
+{
+    const struct rules_link *link = link_find(facts, part);
+    struct rules_value view;
+
+    if (link == NULL) {
+        hit->is_address_standing_in = true;
+        return rules_key_put_instead(out, part->links[0].name, facts->ip.bytes,
+                                     matcher->ip_prefix);
+    }
+    view = view_of(facts, link->slot);
+    return view.type == RULES_ADDRESS
+               ? rules_key_put_address(out, link->name, view.bytes, matcher->ip_prefix)
+               : rules_key_put_text(out, link->name, view.bytes);
+}
+
 static void key_write(const struct facts *facts, const struct rules_matcher *matcher,
                       uint8_t *key, struct rules_hit *hit)
 {
     size_t n = 0;
 
     for (uint32_t i = 0; i < matcher->n_parts; i++) {
-        const struct rules_part *part = &matcher->parts[i];
-        struct rules_value view = view_of(facts, part->slot);
-
-        switch (view.type) {
-        case RULES_ADDRESS:
-            n += rules_key_put_address(key + n, part->name, view.bytes);
-            break;
-        case RULES_TEXT:
-            n += rules_key_put_text(key + n, part->name, view.bytes);
-            break;
-        case RULES_ABSENT:
-            n += rules_key_put_instead(key + n, part->name, facts->ip.bytes);
-            hit->is_address_standing_in = true;
-            break;
-        }
+        n += part_write(facts, matcher, &matcher->parts[i], key + n, hit);
     }
     hit->key = (struct rules_bytes){key, n};
 }

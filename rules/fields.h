@@ -71,6 +71,7 @@ int rules_parse_slot(struct rules_parse *parse, struct rules_bytes name,
 /* The fields that have a file of their own. `into` is a struct rules_ast_rule. */
 rules_field_fn rules_field_match;
 rules_field_fn rules_field_key;
+rules_field_fn rules_field_ip_prefix;
 rules_field_fn rules_field_limit;
 
 #endif

@@ -45,15 +45,19 @@ size_t rules_key_put_text(uint8_t *out, struct rules_bytes name,
 }
 
 size_t rules_key_put_address(uint8_t *out, struct rules_bytes name,
-                             struct rules_bytes address)
+                             struct rules_bytes address, struct rules_ip_prefix prefix)
 {
+    uint8_t room[RULES_NETWORK_KEY_BYTES_MAX];
+
     return put(out, name, address.len == 4 ? RULES_KEY_ADDRESS4 : RULES_KEY_ADDRESS6,
-               rules_address_group(address));
+               rules_address_group(address, prefix, room));
 }
 
 size_t rules_key_put_instead(uint8_t *out, struct rules_bytes name,
-                             struct rules_bytes address)
+                             struct rules_bytes address, struct rules_ip_prefix prefix)
 {
+    uint8_t room[RULES_NETWORK_KEY_BYTES_MAX];
+
     return put(out, name, address.len == 4 ? RULES_KEY_INSTEAD4 : RULES_KEY_INSTEAD6,
-               rules_address_group(address));
+               rules_address_group(address, prefix, room));
 }

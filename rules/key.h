@@ -46,10 +46,10 @@ size_t rules_key_put_text(uint8_t *out, struct rules_bytes name,
 
 /** The same for the group of an address, given in canonical form. */
 size_t rules_key_put_address(uint8_t *out, struct rules_bytes name,
-                             struct rules_bytes address);
+                             struct rules_bytes address, struct rules_ip_prefix prefix);
 
 /** The same for an address that stands in for a missing part. */
 size_t rules_key_put_instead(uint8_t *out, struct rules_bytes name,
-                             struct rules_bytes address);
+                             struct rules_bytes address, struct rules_ip_prefix prefix);
 
 #endif

@@ -113,6 +113,15 @@ static void read_advertise(struct rules_parse *parse, const struct yamltree_node
     rule->is_advertised = CHOICE_READ(parse, node, choices) == 1;
 }
 
+static void read_no_key(struct rules_parse *parse, const struct yamltree_node *node,
+                        void *into)
+{
+    static const struct choice choices[] = {{"ip", 0}, {"skip", 1}, {"reject", -1}};
+    struct rules_ast_rule *rule = into;
+
+    rule->is_skipped_keyless = CHOICE_READ(parse, node, choices) == 1;
+}
+
 static void read_store(struct rules_parse *parse, const struct yamltree_node *node,
                        void *into)
 {
@@ -130,14 +139,14 @@ static const struct rules_field rule_fields[] = {
     {"owner", read_owner, false},
     {"match", rules_field_match, false},
     {"key", rules_field_key, true},
+    {"no_key", read_no_key, false},
+    {"ip_prefix", rules_field_ip_prefix, false},
     {"limit", rules_field_limit, true},
     {"mode", read_mode, false},
     {"advertise", read_advertise, false},
     {"store", read_store, false},
     {"review_by", NULL, false},
     {"expires", NULL, false},
-    {"no_key", NULL, false},
-    {"ip_prefix", NULL, false},
     {"limits", NULL, false},
     {"plans", NULL, false},
     {"cost", NULL, false},
@@ -216,6 +225,7 @@ static void read_rules(struct rules_parse *parse, const struct yamltree_node *no
         struct rules_ast_rule *rule = &ast->rules[ast->n_rules++];
 
         rule->is_advertised = true;
+        rule->ip_prefix = RULES_IP_PREFIX_DEFAULT;
         (void)rules_fields_read(parse, it, "rule", rule_fields, N_RULE_FIELDS, rule);
     }
     names_check(parse);

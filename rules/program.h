@@ -51,9 +51,16 @@ struct rules_condition {
     const struct rules_len *network_lens;
 };
 
-struct rules_part {
+/** A descriptor that a part of a key may be. */
+struct rules_link {
     uint32_t slot;
     struct rules_bytes name;
+};
+
+/** A part of a key: the first of its descriptors that is present. */
+struct rules_part {
+    uint32_t n_links;
+    const struct rules_link *links;
 };
 
 struct rules_matcher {
@@ -62,6 +69,8 @@ struct rules_matcher {
     uint32_t n_parts;
     struct rules_condition *conditions;
     const struct rules_part *parts; /* of the key */
+    bool is_skipped_keyless;        /* no address stands in for a missing part */
+    struct rules_ip_prefix ip_prefix;
 };
 
 /**

@@ -31,6 +31,7 @@ enum {
     RULES_SLOTS_MAX = 64,      /* descriptors that the rules of one set use */
     RULES_HITS_MAX = 16,       /* limits that apply to one request */
     RULES_KEY_PARTS_MAX = 6,
+    RULES_KEY_LINKS_MAX = 8, /* descriptors in a chain: a | b */
     RULES_KEY_BYTES_MAX = 1024,  /* one encoded key: key.h says how it stays below */
     RULES_PATH_BYTES_MAX = 2048, /* longest path that is normalised */
     RULES_LIMIT_ID_BYTES = 16,

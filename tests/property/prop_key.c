@@ -57,9 +57,12 @@ static void tuple_encode(struct tuple *tuple)
         struct rules_bytes value = {part->value, part->value_len};
         uint8_t *out = tuple->key + tuple->key_len;
 
-        tuple->key_len += part->kind == 0   ? rules_key_put_text(out, name, value)
-                          : part->kind == 1 ? rules_key_put_address(out, name, value)
-                                            : rules_key_put_instead(out, name, value);
+        tuple->key_len += part->kind == 0 ? rules_key_put_text(out, name, value)
+                          : part->kind == 1
+                              ? rules_key_put_address(out, name, value,
+                                                      RULES_IP_PREFIX_DEFAULT)
+                              : rules_key_put_instead(out, name, value,
+                                                      RULES_IP_PREFIX_DEFAULT);
     }
 }
 

@@ -138,9 +138,35 @@ static void test_bytes(void **state)
     assert_memory_equal(bytes.ptr, "\xc0\x00\x02\x01", 4);
     bytes = rules_address_canonical((struct rules_bytes){plain, 16});
     assert_int_equal(bytes.len, 16);
-    assert_int_equal(rules_address_group(bytes).len, 8);
     assert_int_equal(rules_address_canonical((struct rules_bytes){plain, 5}).len, 0);
     assert_int_equal(rules_address_canonical((struct rules_bytes){NULL, 0}).len, 0);
+}
+
+static void test_groups(void **state)
+{
+    static const uint8_t ones[16] = {255, 255, 255, 255, 255, 255, 255, 255,
+                                     255, 255, 255, 255, 255, 255, 255, 255};
+    static const struct {
+        size_t address_len;
+        struct rules_ip_prefix prefix;
+        size_t len;
+        uint8_t last;
+    } groups[] = {
+        {4, {32, 64}, 4, 0xff}, {16, {32, 64}, 8, 0xff},  {4, {24, 1}, 3, 0xff},
+        {4, {20, 1}, 3, 0xf0},  {4, {1, 1}, 1, 0x80},     {16, {1, 48}, 6, 0xff},
+        {16, {1, 57}, 8, 0x80}, {16, {1, 127}, 16, 0xfe}, {16, {1, 128}, 16, 0xff},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof groups / sizeof groups[0]; i++) {
+        uint8_t room[RULES_NETWORK_KEY_BYTES_MAX];
+        struct rules_bytes group = rules_address_group(
+            (struct rules_bytes){ones, groups[i].address_len}, groups[i].prefix, room);
+
+        assert_int_equal(group.len, groups[i].len);
+        assert_int_equal(group.ptr[group.len - 1], groups[i].last);
+        assert_memory_equal(group.ptr, ones, group.len - 1);
+    }
 }
 
 static const struct {
@@ -219,6 +245,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_texts),          cmocka_unit_test(test_no_addresses),
         cmocka_unit_test(test_like_inet_pton), cmocka_unit_test(test_bytes),
+        cmocka_unit_test(test_groups),
         cmocka_unit_test(test_network_texts),  cmocka_unit_test(test_network_keys),
     };
 

@@ -223,6 +223,71 @@ static void test_presence(void **state)
     expect("there other word");
 }
 
+static void test_chains(void **state)
+{
+    (void)state;
+    reload(HEAD "- {name: who, key: [api_key | user | ip], " LIMIT "}\n"
+                "- {name: two, key: [tenant, api_key | user], " LIMIT "}\n"
+                "- {name: strict, key: [api_key | user], no_key: skip, " LIMIT "}\n");
+    request_set(set, &request, "ip", RULES_ADDRESS, "\xc0\x00\x02\x01", 4);
+    expect("who two");
+    assert_int_equal(result.n_matched, 3);
+    assert_int_equal(result.n_skipped_no_key, 1);
+    assert_false(result.hits[0].is_address_standing_in);
+    EXPECT_KEY(0, "\x02ip\x03\x04\xc0\x00\x02\x01");
+    assert_true(result.hits[1].is_address_standing_in);
+    EXPECT_KEY(1, "\x06tenant\x05\x04\xc0\x00\x02\x01\x07"
+                  "api_key\x05\x04\xc0\x00\x02\x01");
+    request_text(set, &request, "user", "jo");
+    expect("who two strict");
+    EXPECT_KEY(0, "\x04user\x01\x02jo");
+    request_text(set, &request, "api_key", "k1");
+    expect("who two strict");
+    EXPECT_KEY(2, "\x07"
+                  "api_key\x01\x02k1");
+}
+
+static void test_ip_prefix(void **state)
+{
+    (void)state;
+    reload(HEAD "- {name: wide, key: [ip, user], ip_prefix: {v4: 20, v6: 48}, " LIMIT
+                "}\n");
+    request_text(set, &request, "ip", "192.0.47.9");
+    expect("wide");
+    EXPECT_KEY(0, "\x02ip\x03\x03\xc0\x00\x20\x04user\x05\x03\xc0\x00\x20");
+    request_text(set, &request, "ip", "2001:db8:1:2::9");
+    expect("wide");
+    EXPECT_KEY(0, "\x02ip\x04\x06\x20\x01\x0d\xb8\x00\x01\x04user\x06\x06\x20\x01"
+                  "\x0d\xb8\x00\x01");
+}
+
+/** What names a counter: another key, chain or prefix starts a new one. */
+static void test_limit_ids(void **state)
+{
+    static const char *const keys[] = {
+        "key: [a, b]",  "key: [b, a]",
+        "key: [a | b]", "key: [a]",
+        "key: []",      "key: [a], ip_prefix: {v4: 24}",
+        "key: [b | a]", "key: [a], ip_prefix: {v6: 56}",
+    };
+    uint8_t ids[sizeof keys / sizeof keys[0]][RULES_LIMIT_ID_BYTES];
+    char text[512];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
+        (void)snprintf(text, sizeof text, HEAD "- {name: r, " LIMIT ", %s}\n", keys[i]);
+        reload(text);
+        memcpy(ids[i], rules_set_rule(set, 0)->limits[0].id, RULES_LIMIT_ID_BYTES);
+        for (size_t j = 0; j < i; j++) {
+            assert_memory_not_equal(ids[i], ids[j], RULES_LIMIT_ID_BYTES);
+        }
+    }
+    reload(HEAD "- {name: r, " LIMIT
+                ", key: [a], ip_prefix: {v4: 32}, no_key: skip}\n");
+    assert_memory_equal(rules_set_rule(set, 0)->limits[0].id, ids[3],
+                        RULES_LIMIT_ID_BYTES);
+}
+
 /** Longest values in all parts of a key still fit. */
 static void test_longest_key(void **state)
 {
@@ -290,6 +355,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_prefixes, setup, teardown),
         cmocka_unit_test_setup_teardown(test_networks, setup, teardown),
         cmocka_unit_test_setup_teardown(test_presence, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_chains, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_ip_prefix, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_limit_ids, setup, teardown),
         cmocka_unit_test_setup_teardown(test_longest_key, setup, teardown),
         cmocka_unit_test_setup_teardown(test_cut, setup, teardown),
     };

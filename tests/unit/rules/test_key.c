@@ -24,13 +24,15 @@ static void test_bytes(void **state)
     (void)state;
     n = rules_key_put_text(key, bytes_of("user"), bytes_of("jo"));
     EXPECT(key, n, "\x04user\x01\x02jo");
-    n = rules_key_put_address(key, bytes_of("ip"), v4);
+    n = rules_key_put_address(key, bytes_of("ip"), v4, RULES_IP_PREFIX_DEFAULT);
     EXPECT(key, n, "\x02ip\x03\x04\xc0\x00\x02\x01");
-    n = rules_key_put_address(key, bytes_of("ip"), (struct rules_bytes){v6, 16});
+    n = rules_key_put_address(key, bytes_of("ip"), (struct rules_bytes){v6, 16},
+                              RULES_IP_PREFIX_DEFAULT);
     EXPECT(key, n, "\x02ip\x04\x08\x20\x01\x0d\xb8\x00\x01\x00\x02");
-    n = rules_key_put_instead(key, bytes_of("user"), v4);
+    n = rules_key_put_instead(key, bytes_of("user"), v4, RULES_IP_PREFIX_DEFAULT);
     EXPECT(key, n, "\x04user\x05\x04\xc0\x00\x02\x01");
-    n = rules_key_put_instead(key, bytes_of("u"), (struct rules_bytes){v6, 16});
+    n = rules_key_put_instead(key, bytes_of("u"), (struct rules_bytes){v6, 16},
+                              RULES_IP_PREFIX_DEFAULT);
     EXPECT(key, n, "\x01u\x06\x08\x20\x01\x0d\xb8\x00\x01\x00\x02");
 }
 
