@@ -2,7 +2,7 @@
 
 #include <time.h>
 
-static int64_t wall_minus_monotonic_us;
+static int64_t offset_us; /* the agent's clock minus the monotonic one */
 
 static int64_t read_us(clockid_t id)
 {
@@ -13,10 +13,32 @@ static int64_t read_us(clockid_t id)
 
 void clock_start(void)
 {
-    wall_minus_monotonic_us = read_us(CLOCK_REALTIME) - read_us(CLOCK_MONOTONIC);
+    offset_us = read_us(CLOCK_REALTIME) - read_us(CLOCK_MONOTONIC);
+}
+
+void clock_continue(struct instant then, int64_t wall_then_us)
+{
+    int64_t passed_us = clock_wall_us() - wall_then_us;
+    int64_t now_us = then.us + (passed_us > 0 ? passed_us : 0);
+    offset_us = now_us - read_us(CLOCK_MONOTONIC);
+}
+
+void clock_start_at(int64_t offset)
+{
+    offset_us = offset;
+}
+
+int64_t clock_offset_us(void)
+{
+    return offset_us;
+}
+
+int64_t clock_wall_us(void)
+{
+    return read_us(CLOCK_REALTIME);
 }
 
 struct instant clock_now(void)
 {
-    return (struct instant){.us = read_us(CLOCK_MONOTONIC) + wall_minus_monotonic_us};
+    return (struct instant){.us = read_us(CLOCK_MONOTONIC) + offset_us};
 }

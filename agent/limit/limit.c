@@ -32,6 +32,20 @@ bool limit_take(const struct limit *limit, struct limit_state *state,
     NEVER("algorithm");
 }
 
+void limit_merge(const struct limit *limit, struct limit_state *state,
+                 const struct limit_state *other)
+{
+    switch (limit->algorithm) {
+    case LIMIT_SLIDING_WINDOW:
+        sliding_window_merge(state, other);
+        return;
+    case LIMIT_TOKEN_BUCKET:
+        token_bucket_merge(limit, state, other);
+        return;
+    }
+    NEVER("algorithm");
+}
+
 /* A bucket's w is the time to fill it, where that is a whole number of seconds (and not
  * beyond a thousand times `per`, so that products with it stay exact); else the least
  * whole w in which at least one request is refilled. */

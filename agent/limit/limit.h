@@ -25,6 +25,9 @@
 /** Longer waits (over 31 years) are answered as this. */
 #define LIMIT_WAIT_US_MAX INT64_C(1000000000000000)
 
+/** Largest requests, size or cost. */
+#define LIMIT_AMOUNT_MAX INT64_C(1000000000)
+
 /** Clocks of workers and hosts may differ by this much; more is a step of the clock. */
 #define LIMIT_CLOCK_SLACK_US US_PER_S
 
@@ -82,6 +85,19 @@ void limit_align(const struct limit *limit, struct limit_state *state,
 bool limit_take(const struct limit *limit, struct limit_state *state,
                 struct instant now, int64_t cost, struct limit_answer *answer);
 
+/**
+ * Add to one counter what another of the same limit has counted, each for a part of the
+ * same requests: a successor and its predecessor. A window's counts are added by its
+ * number, which is exact. A bucket's levels are added as they stand at the later of the
+ * two stamps: never more than one bucket would hold that had got both traces, and less
+ * by no more than what the second bucket drained while both were in use.
+ *
+ * @param state  gets the sum, cut where two counters of the largest size would stand, so
+ *               that products stay exact. Both may be in debt by that: waited out.
+ */
+void limit_merge(const struct limit *limit, struct limit_state *state,
+                 const struct limit_state *other);
+
 /** A policy as RateLimit-Policy shows it (draft-ietf-httpapi-ratelimit-headers-11). */
 struct limit_policy {
     int64_t quota;    /* q */
@@ -103,14 +119,17 @@ void limit_advertise(const struct limit *limit, const struct limit_policy *polic
 /** A number of ticks as a wait; at most LIMIT_WAIT_US_MAX. */
 int64_t limit_ticks_to_us(const struct limit *limit, int64_t ticks);
 
-/** The two algorithms, called through limit_take (also by the tests of each). */
+/** The two algorithms, called through those above (also by the tests of each). */
 void token_bucket_align(const struct limit *limit, struct limit_state *state,
                         struct instant now);
 bool token_bucket_take(const struct limit *limit, struct limit_state *state,
                        struct instant now, int64_t cost, struct limit_answer *answer);
+void token_bucket_merge(const struct limit *limit, struct limit_state *state,
+                        const struct limit_state *other);
 void sliding_window_align(const struct limit *limit, struct limit_state *state,
                           struct instant now);
 bool sliding_window_take(const struct limit *limit, struct limit_state *state,
                          struct instant now, int64_t cost, struct limit_answer *answer);
+void sliding_window_merge(struct limit_state *state, const struct limit_state *other);
 
 #endif

@@ -12,6 +12,18 @@ void sliding_window_align(const struct limit *limit, struct limit_state *state,
     }
 }
 
+/* Bring the two counts to a window that is not before theirs. */
+static void turn(struct limit_state *state, int64_t window)
+{
+    if (window == state->sliding.window) {
+        return;
+    }
+    bool is_next = window == state->sliding.window + 1;
+    state->sliding.prev = is_next ? state->sliding.curr : 0;
+    state->sliding.curr = 0;
+    state->sliding.window = window;
+}
+
 /* Bring the two counts to the window that `now_ticks` is in; returns e. */
 static int64_t roll(const struct limit *limit, struct limit_state *state,
                     int64_t now_ticks)
@@ -20,13 +32,26 @@ static int64_t roll(const struct limit *limit, struct limit_state *state,
     if (window < state->sliding.window) {
         return 0; /* a moment before its start: taken to be its start */
     }
-    if (window > state->sliding.window) {
-        bool is_next = window == state->sliding.window + 1;
-        state->sliding.prev = is_next ? state->sliding.curr : 0;
-        state->sliding.curr = 0;
-        state->sliding.window = window;
-    }
+    turn(state, window);
     return now_ticks % limit->per_ticks;
+}
+
+static uint32_t add_counts(uint32_t a, uint32_t b)
+{
+    int64_t sum = (int64_t)a + b;
+    return (uint32_t)(sum < 2 * LIMIT_AMOUNT_MAX ? sum : 2 * LIMIT_AMOUNT_MAX);
+}
+
+void sliding_window_merge(struct limit_state *state, const struct limit_state *other)
+{
+    struct limit_state more = *other;
+    if (more.sliding.window < state->sliding.window) {
+        turn(&more, state->sliding.window);
+    } else {
+        turn(state, more.sliding.window);
+    }
+    state->sliding.prev = add_counts(state->sliding.prev, more.sliding.prev);
+    state->sliding.curr = add_counts(state->sliding.curr, more.sliding.curr);
 }
 
 /* The tick of a window from which `weighed x (W - tick) <= room x W` holds. */

@@ -17,21 +17,41 @@ void token_bucket_align(const struct limit *limit, struct limit_state *state,
     }
 }
 
+/* The level at a tick that is not before the state's. */
+static int64_t level_at(const struct limit *limit, const struct limit_state *state,
+                        int64_t at)
+{
+    int64_t level = state->bucket.level;
+    if (limit->requests == 0) {
+        return level;
+    }
+    /* Cut first: elapsed x requests would not be exact after a long time. */
+    int64_t elapsed = at - state->bucket.at_ticks;
+    int64_t until_empty = div_up(level, limit->requests);
+    return elapsed >= until_empty ? 0 : level - elapsed * limit->requests;
+}
+
+void token_bucket_merge(const struct limit *limit, struct limit_state *state,
+                        const struct limit_state *other)
+{
+    int64_t most = 2 * LIMIT_AMOUNT_MAX * limit->per_ticks;
+    int64_t at = state->bucket.at_ticks > other->bucket.at_ticks
+                     ? state->bucket.at_ticks
+                     : other->bucket.at_ticks;
+    int64_t level = level_at(limit, state, at) + level_at(limit, other, at);
+    state->bucket.level = level < most ? level : most;
+    state->bucket.at_ticks = at;
+}
+
 bool token_bucket_take(const struct limit *limit, struct limit_state *state,
                        struct instant now, int64_t cost, struct limit_answer *answer)
 {
     int64_t per = limit->per_ticks;
-    int64_t level = state->bucket.level;
     int64_t at = to_ticks(limit, now);
     if (at < state->bucket.at_ticks) {
         at = state->bucket.at_ticks;
     }
-    if (limit->requests > 0) {
-        /* Cut first: elapsed x requests would not be exact after a long time. */
-        int64_t elapsed = at - state->bucket.at_ticks;
-        int64_t until_empty = div_up(level, limit->requests);
-        level = elapsed >= until_empty ? 0 : level - elapsed * limit->requests;
-    }
+    int64_t level = level_at(limit, state, at);
     bool fits = level + cost * per <= limit->size * per;
     answer->is_allowed = cost == 0 || fits;
     if (answer->is_allowed && cost > 0) {

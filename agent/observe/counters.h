@@ -52,7 +52,9 @@
     X(PATHS_AS_THEY_STAND, "paths_as_they_stand_total", "Paths without a normal form") \
     X(LOCAL_FILLED, "local_slots_filled_total",                                        \
       "Slots of the local table ever filled")                                          \
-    X(LOCAL_EVICTED, "local_evictions_total", "Live counters evicted from the table")
+    X(LOCAL_EVICTED, "local_evictions_total", "Live counters evicted from the table")  \
+    X(LOCAL_RESTORED, "local_restored_total",                                          \
+      "Live counters taken over from a snapshot or a predecessor")
 
 enum counter {
 #define X(name, metric, help) COUNTER_##name,
@@ -61,7 +63,7 @@ enum counter {
 };
 
 enum {
-    COUNTERS_N = COUNTER_LOCAL_EVICTED + 1
+    COUNTERS_N = COUNTER_LOCAL_RESTORED + 1
 };
 
 /** What became of one limit in one decision. */

@@ -21,29 +21,21 @@ struct hash {
     uint64_t hi;
 };
 
-/* 96 bits of the hash; which set it is follows from the upper half of lo, so the set
- * tells some of the rest: about 113 bits in all at 64 MiB. */
-struct slot {
-    uint64_t hash_hi;
-    uint32_t hash_lo;
-    uint32_t expires_s; /* from then on as if untouched */
-    struct limit_state state;
-};
-
 /* 576 bytes. A lookup touches the head and one slot: a cache line each. */
 struct set {
     _Alignas(64) _Atomic uint8_t lock;
     /* guarded by lock: */
     uint8_t hand;              /* where the next search for a victim begins */
-    uint16_t occupied;         /* a bit for each slot */
-    uint16_t referenced;       /* used since the hand last passed */
+    _Atomic uint16_t occupied; /* a bit for each slot; peeked at without the lock */
+    uint16_t referenced;       /* used again since the hand last passed */
+    uint16_t inherited;        /* to be added to another slot of the same hash */
     uint16_t tags[LOCAL_WAYS]; /* of the hash in each slot */
-    _Alignas(64) struct slot slots[LOCAL_WAYS];
+    _Alignas(64) struct image_record slots[LOCAL_WAYS];
 };
 
 _Static_assert(sizeof(struct set) == (size_t)LOCAL_WAYS * LOCAL_COUNTER_BYTES,
                "the stated bytes of a counter");
-_Static_assert(sizeof(struct limit_state) == 16, "a state is 16 bytes");
+_Static_assert((int)LOCAL_SECRET_BYTES == (int)IMAGE_SECRET_BYTES, "one secret");
 
 struct local {
     struct store store;
@@ -92,6 +84,22 @@ static void set_unlock(struct set *set)
     atomic_store_explicit(&set->lock, 0, memory_order_release);
 }
 
+static unsigned set_occupied(const struct set *set)
+{
+    return atomic_load_explicit(&set->occupied, memory_order_relaxed);
+}
+
+/* Only under the lock: no read-modify-write instruction is needed. */
+static void set_occupy(struct set *set, unsigned occupied)
+{
+    atomic_store_explicit(&set->occupied, (uint16_t)occupied, memory_order_relaxed);
+}
+
+static bool is_same(const struct image_record *slot, const struct hash *hash)
+{
+    return slot->hash_hi == hash->hi && slot->hash_lo == (uint32_t)hash->lo;
+}
+
 /* All tags of a set side by side. */
 typedef uint16_t tag_lanes __attribute__((vector_size(LOCAL_WAYS * sizeof(uint16_t))));
 
@@ -109,7 +117,7 @@ static unsigned set_hits(const struct set *set, const struct hash *hash)
     uint64_t hits = words[0] | words[1] | words[2] | words[3];
     hits |= hits >> 32;
     hits |= hits >> 16;
-    return (unsigned)hits & set->occupied;
+    return (unsigned)hits & set_occupied(set);
 }
 
 /* The slot among `hits` that holds the hash; NO_SLOT when none does. */
@@ -117,8 +125,7 @@ static unsigned set_find(const struct set *set, const struct hash *hash, unsigne
 {
     for (; hits != 0; hits &= hits - 1) {
         unsigned i = (unsigned)__builtin_ctz(hits);
-        const struct slot *slot = &set->slots[i];
-        if (slot->hash_hi == hash->hi && slot->hash_lo == (uint32_t)hash->lo) {
+        if (is_same(&set->slots[i], hash)) {
             return i;
         }
     }
@@ -127,10 +134,10 @@ static unsigned set_find(const struct set *set, const struct hash *hash, unsigne
 
 /* A slot for a new counter: free, else expired, else the second chance. Slots of
  * `pinned` belong to other charges of the same take. */
-static unsigned set_claim(struct set *set, uint16_t pinned, uint32_t now_s,
-                          struct counters *counters)
+static unsigned set_find_room(struct set *set, uint16_t pinned, uint32_t now_s,
+                              struct counters *counters)
 {
-    unsigned vacant = ~(unsigned)set->occupied & 0xffffU;
+    unsigned vacant = ~set_occupied(set) & 0xffffU;
     if (vacant != 0) {
         counter_add(counters, COUNTER_LOCAL_FILLED, 1);
         return (unsigned)__builtin_ctz(vacant);
@@ -152,6 +159,25 @@ static unsigned set_claim(struct set *set, uint16_t pinned, uint32_t now_s,
         }
         set->referenced &= (uint16_t)~bit_of(i);
     }
+}
+
+/* Room for a counter that the set does not hold. It counts as used only when it is used
+ * again: keys that come once push each other out, not those that come often. */
+static unsigned set_claim(struct set *set, const struct hash *hash, uint16_t pinned,
+                          uint32_t now_s, struct counters *counters)
+{
+    unsigned i = set_find_room(set, pinned, now_s, counters);
+    set->tags[i] = tag_of(hash);
+    set_occupy(set, set_occupied(set) | bit_of(i));
+    set->referenced &= (uint16_t)~bit_of(i);
+    set->inherited &= (uint16_t)~bit_of(i);
+    return i;
+}
+
+/* The set follows from what a slot keeps of the hash. */
+static struct set *set_of(const struct local *local, uint32_t hash_lo)
+{
+    return &local->sets[(size_t)(hash_lo * (uint64_t)local->n_sets >> 32)];
 }
 
 static struct hash hash_key(const struct local *local,
@@ -179,8 +205,7 @@ static void place_charges(const struct local *local, const struct store_take *ta
         hash.lo ^= limit_id.lo;
         hash.hi ^= limit_id.hi;
         places[i].hash = hash;
-        size_t set_idx = (size_t)((hash.lo >> 32) * local->n_sets >> 32);
-        places[i].set = &local->sets[set_idx];
+        places[i].set = set_of(local, (uint32_t)hash.lo);
         __builtin_prefetch(places[i].set, 1);
     }
 }
@@ -205,9 +230,52 @@ static unsigned sort_sets(const struct place *places, unsigned n, struct set **s
     return n_sorted;
 }
 
-/* Find every counter by its tag first, so that the misses of memory overlap. */
-static void find_slots(struct place *places, unsigned n)
+static uint32_t seconds_up(int64_t us)
 {
+    int64_t s = us / US_PER_S + 1;
+    return s < UINT32_MAX ? (uint32_t)s : UINT32_MAX;
+}
+
+/* When a counter that is answered so at `now` will be as if untouched. */
+static uint32_t expiry_s(const struct limit_answer *answer, struct instant now)
+{
+    return answer->reset_us < LIMIT_WAIT_US_MAX ? seconds_up(now.us + answer->reset_us)
+                                                : UINT32_MAX;
+}
+
+/* Bring the inherited slots of a counter and its own into one: here its limit, which
+ * says how, is at hand. Returns that slot. */
+static unsigned set_unite(struct set *set, const struct place *place,
+                          const struct limit *limit, struct instant now)
+{
+    unsigned own = set_find(set, &place->hash, place->hits & ~(unsigned)set->inherited);
+    for (unsigned hits = place->hits & set->inherited; hits != 0; hits &= hits - 1) {
+        unsigned i = (unsigned)__builtin_ctz(hits);
+        struct image_record *slot = &set->slots[i];
+        if (!is_same(slot, &place->hash)) {
+            continue;
+        }
+        set->inherited &= (uint16_t)~bit_of(i);
+        if (own == NO_SLOT) {
+            own = i;
+            continue;
+        }
+        struct limit_state *state = &set->slots[own].state;
+        struct limit_answer answer;
+        limit_align(limit, state, now);
+        limit_align(limit, &slot->state, now);
+        limit_merge(limit, state, &slot->state);
+        (void)limit_take(limit, state, now, 0, &answer);
+        set->slots[own].expires_s = expiry_s(&answer, now);
+        *slot = (struct image_record){0}; /* expired: the next to be filled */
+    }
+    return own;
+}
+
+/* Find every counter by its tag first, so that the misses of memory overlap. */
+static void find_slots(const struct store_take *take, struct place *places)
+{
+    unsigned n = take->n_charges;
     for (unsigned i = 0; i < n; i++) {
         struct place *place = &places[i];
         place->hits = set_hits(place->set, &place->hash);
@@ -216,7 +284,11 @@ static void find_slots(struct place *places, unsigned n)
         }
     }
     for (unsigned i = 0; i < n; i++) {
-        places[i].slot = set_find(places[i].set, &places[i].hash, places[i].hits);
+        struct place *place = &places[i];
+        place->slot = (place->hits & place->set->inherited) == 0
+                          ? set_find(place->set, &place->hash, place->hits)
+                          : set_unite(place->set, place, take->charges[i].limit,
+                                      take->now);
     }
 }
 
@@ -260,29 +332,18 @@ static void withdraw_all(struct store_take *take, const struct place *places)
     }
 }
 
-static uint32_t seconds_up(int64_t us)
-{
-    int64_t s = us / US_PER_S + 1;
-    return s < UINT32_MAX ? (uint32_t)s : UINT32_MAX;
-}
-
 static void write_back(struct place *place, const struct store_charge *charge,
                        struct instant now, uint16_t pinned, struct counters *counters)
 {
     struct set *set = place->set;
     if (place->slot == NO_SLOT) {
-        place->slot = set_claim(set, pinned, (uint32_t)(now.us / US_PER_S), counters);
-        set->tags[place->slot] = tag_of(&place->hash);
-        set->occupied |= bit_of(place->slot);
+        place->slot = set_claim(set, &place->hash, pinned,
+                                (uint32_t)(now.us / US_PER_S), counters);
     }
-    set->referenced |= bit_of(place->slot);
-    int64_t until_us = charge->answer.reset_us < LIMIT_WAIT_US_MAX
-                           ? now.us + charge->answer.reset_us
-                           : INT64_MAX;
-    set->slots[place->slot] = (struct slot){
+    set->slots[place->slot] = (struct image_record){
         .hash_hi = place->hash.hi,
         .hash_lo = (uint32_t)place->hash.lo,
-        .expires_s = seconds_up(until_us),
+        .expires_s = expiry_s(&charge->answer, now),
         .state = place->state,
     };
 }
@@ -326,7 +387,7 @@ static void local_take(struct store *store, struct store_take *take)
     for (unsigned i = 0; i < n_sets; i++) {
         set_lock(sorted[i]);
     }
-    find_slots(places, take->n_charges);
+    find_slots(take, places);
     take->is_allowed = answer_charges(take, places);
     if (take->is_allowed) {
         charge_all(take, places);
@@ -379,9 +440,77 @@ struct store *local_new(size_t memory_bytes, const uint8_t *secret)
     return &local->store;
 }
 
+/* store is the first member */
+static const struct local *to_const_local(const struct store *store)
+{
+    return (const struct local *)store;
+}
+
 size_t local_capacity(const struct store *store)
 {
-    /* store is the first member */
-    const struct local *local = (const struct local *)store;
-    return local->n_sets * LOCAL_WAYS;
+    return to_const_local(store)->n_sets * LOCAL_WAYS;
+}
+
+const uint8_t *local_secret(const struct store *store)
+{
+    return to_const_local(store)->secret;
+}
+
+/* The live counters of a set; returns how many. */
+static unsigned set_copy(struct set *set, uint32_t now_s, struct image_record *records)
+{
+    unsigned n = 0;
+    set_lock(set);
+    for (unsigned hits = set_occupied(set); hits != 0; hits &= hits - 1) {
+        const struct image_record *slot = &set->slots[__builtin_ctz(hits)];
+        if (slot->expires_s > now_s) {
+            records[n++] = *slot;
+        }
+    }
+    set_unlock(set);
+    return n;
+}
+
+void local_export(struct store *store, struct instant now, struct image_writer *writer)
+{
+    const struct local *local = to_local(store);
+    struct image_record records[LOCAL_WAYS];
+    for (size_t i = 0; i < local->n_sets && !writer->is_failed; i++) {
+        struct set *set = &local->sets[i];
+        if (set_occupied(set) == 0) {
+            continue; /* its memory may never have been touched: leave it so */
+        }
+        unsigned n = set_copy(set, (uint32_t)(now.us / US_PER_S), records);
+        for (unsigned j = 0; j < n; j++) {
+            image_write(writer, &records[j]);
+        }
+    }
+}
+
+static void set_add(struct set *set, const struct image_record *record, uint32_t now_s,
+                    struct counters *counters)
+{
+    struct hash hash = {.lo = record->hash_lo, .hi = record->hash_hi};
+    set_lock(set);
+    unsigned own = set_find(set, &hash, set_hits(set, &hash));
+    unsigned i = set_claim(set, &hash, own != NO_SLOT ? bit_of(own) : 0, now_s,
+                           counters);
+    set->slots[i] = *record;
+    if (own != NO_SLOT) {
+        set->inherited |= bit_of(i);
+    }
+    set_unlock(set);
+}
+
+void local_import(struct store *store, const struct image_record *records,
+                  size_t n_records, struct instant now, struct counters *counters)
+{
+    const struct local *local = to_local(store);
+    uint32_t now_s = (uint32_t)(now.us / US_PER_S);
+    for (size_t i = 0; i < n_records; i++) {
+        if (records[i].expires_s > now_s) {
+            set_add(set_of(local, records[i].hash_lo), &records[i], now_s, counters);
+            counter_add(counters, COUNTER_LOCAL_RESTORED, 1);
+        }
+    }
 }

@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -323,6 +324,214 @@ static void racing_threads_admit_exactly_the_limit(void **context)
     assert_int_equal(n_allowed, 5000);
 }
 
+/* An image of a table's counters, as it goes from one table to another. */
+static struct {
+    uint8_t bytes[LOCAL_MEMORY_BYTES_MIN * 2];
+    size_t len;
+} image;
+
+static bool keep_bytes(void *context, const void *bytes, size_t len)
+{
+    (void)context;
+    assert_true(len <= sizeof(image.bytes) - image.len);
+    memcpy(image.bytes + image.len, bytes, len);
+    image.len += len;
+    return true;
+}
+
+/* Write the live counters of a table; answers how many. */
+static uint64_t export_all(struct store *store, int64_t now_us)
+{
+    static struct image_writer writer;
+    struct image_origin origin = {.agent_at = {.us = now_us}, .wall_us = now_us};
+    memcpy(origin.secret, local_secret(store), sizeof(origin.secret));
+    image.len = 0;
+    image_writer_init(&writer, &origin, keep_bytes, NULL);
+    local_export(store, (struct instant){.us = now_us}, &writer);
+    assert_true(image_write_end(&writer));
+    return image_writer_n_records(&writer);
+}
+
+struct importing {
+    struct store *store;
+    struct counters *counters;
+    struct instant now;
+};
+
+static void add_records(void *context, const struct image_record *records,
+                        size_t n_records)
+{
+    const struct importing *to = context;
+    local_import(to->store, records, n_records, to->now, to->counters);
+}
+
+static void import_all(struct store *store, struct counters *counters, int64_t now_us)
+{
+    static struct image_reader reader;
+    struct importing to = {store, counters, {.us = now_us}};
+    image_reader_init(&reader, add_records, &to);
+    assert_int_equal(image_read(&reader, image.bytes, image.len), IMAGE_END);
+}
+
+/* Into tables of other sizes; the secret that places them goes with them. */
+static void counters_move_to_another_table(void **context)
+{
+    struct fixture *f = *context;
+    const size_t sizes[] = {LOCAL_MEMORY_BYTES_MIN, (size_t)1 << 20, 100000};
+    for (int i = 0; i < 200; i++) {
+        char key[16];
+        (void)snprintf(key, sizeof(key), "%d", i);
+        for (int j = 0; j < 1 + i % 12; j++) {
+            assert_int_equal(take_one(f, &TEN, 0, key, START_US), j < 10);
+        }
+    }
+    assert_true(take_one(f, &THREE, 1, "soon full again", START_US));
+    assert_int_equal(export_all(f->store, START_US), 201);
+    assert_int_equal(export_all(f->store, START_US + 2 * US_PER_S), 200);
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+        struct fixture to = {local_new(sizes[i], SECRET), f->counters};
+        import_all(to.store, f->counters, START_US + 2 * US_PER_S);
+        for (int k = 0; k < 200; k++) {
+            char key[16];
+            struct store_take look = {.n_charges = 1};
+            (void)snprintf(key, sizeof(key), "%d", k);
+            look.charges[0] = charge_of(&TEN, 0, key);
+            look.charges[0].cost = 0;
+            assert_true(take_all(&to, &look, START_US));
+            assert_int_equal(look.charges[0].answer.remaining,
+                             k % 12 < 10 ? 9 - k % 12 : 0);
+        }
+        store_free(to.store);
+    }
+    assert_int_equal(counter_get(f->counters, COUNTER_LOCAL_RESTORED), 600);
+    assert_int_equal(counter_get(f->counters, COUNTER_LOCAL_EVICTED), 0);
+}
+
+static void expired_counters_are_not_taken_over(void **context)
+{
+    struct fixture *f = *context;
+    assert_true(take_one(f, &TEN, 0, "k", START_US));
+    assert_int_equal(export_all(f->store, START_US), 1);
+    import_all(f->store, f->counters, START_US + 600 * US_PER_S);
+    assert_int_equal(counter_get(f->counters, COUNTER_LOCAL_RESTORED), 0);
+    assert_int_equal(export_all(f->store, START_US + 600 * US_PER_S), 0);
+}
+
+/* 3 on the old agent, 4 on the new one while the old one went on, then the old one's
+ * again from a third: all are added at the next request, once. */
+static void inherited_counts_are_added_once(void **context)
+{
+    struct fixture *f = *context;
+    struct fixture old = {local_new(LOCAL_MEMORY_BYTES_MIN, SECRET), f->counters};
+    for (int i = 0; i < 3; i++) {
+        assert_true(take_one(&old, &TEN, 0, "k", START_US));
+    }
+    assert_int_equal(export_all(old.store, START_US), 1);
+    store_free(old.store);
+    for (int i = 0; i < 4; i++) {
+        assert_true(take_one(f, &TEN, 0, "k", START_US));
+    }
+    import_all(f->store, f->counters, START_US);
+    assert_int_equal(export_all(f->store, START_US), 2);
+    struct store_take look = {.n_charges = 1, .charges = {charge_of(&TEN, 0, "k")}};
+    assert_true(take_all(f, &look, START_US)); /* the eighth */
+    assert_int_equal(look.charges[0].answer.remaining, 2);
+    assert_int_equal(export_all(f->store, START_US), 1);
+    import_all(f->store, f->counters, START_US); /* 8 again, beside 8 */
+    assert_false(take_one(f, &TEN, 0, "k", START_US));
+    /* in debt by 6: the window after next weighs what this one still allows */
+    assert_int_equal(export_all(f->store, START_US + 119 * US_PER_S), 1);
+    assert_false(take_one(f, &TEN, 0, "k", START_US + 60 * US_PER_S));
+    assert_true(take_one(f, &TEN, 0, "k", START_US + 119 * US_PER_S));
+}
+
+static unsigned n_same_hash;
+
+static void count_same_hash(void *context, const struct image_record *records,
+                            size_t n_records)
+{
+    const struct image_record *wanted = context;
+    for (size_t i = 0; i < n_records; i++) {
+        n_same_hash += records[i].hash_hi == wanted->hash_hi;
+    }
+}
+
+/* How many slots the counter of that record has. */
+static unsigned slots_of(struct store *store, struct image_record *record)
+{
+    static struct image_reader reader;
+    n_same_hash = 0;
+    (void)export_all(store, START_US);
+    image_reader_init(&reader, count_same_hash, record);
+    assert_int_equal(image_read(&reader, image.bytes, image.len), IMAGE_END);
+    return n_same_hash;
+}
+
+/* The counter of the table is pushed out before the two could meet. */
+static void inherited_alone_becomes_the_counter(void **context)
+{
+    struct fixture *f = *context;
+    struct image_record record;
+    assert_true(take_one(f, &TEN, 0, "k", START_US));
+    (void)export_all(f->store, START_US);
+    memcpy(&record, image.bytes + IMAGE_HEAD_BYTES + 16, sizeof(record));
+    import_all(f->store, f->counters, START_US);
+    assert_int_equal(slots_of(f->store, &record), 2);
+    for (uint64_t key = 0; slots_of(f->store, &record) == 2; key++) {
+        struct store_take take = {.n_charges = 1, .charges = {charge_of(&TEN, 1, "")}};
+        take.charges[0].key = (const uint8_t *)&key;
+        take.charges[0].key_bytes = sizeof(key);
+        assert_true(take_all(f, &take, START_US));
+    }
+    assert_int_equal(n_same_hash, 1);
+    for (int i = 8; i >= 0; i--) {
+        struct store_take take = {.n_charges = 1, .charges = {charge_of(&TEN, 0, "k")}};
+        assert_true(take_all(f, &take, START_US));
+        assert_int_equal(take.charges[0].answer.remaining, i);
+    }
+    assert_false(take_one(f, &TEN, 0, "k", START_US));
+}
+
+/* 2 used beside 2 used of a bucket of 3: in debt, and kept until that is waited out, though
+ * all that comes meanwhile is refused. */
+static void merged_counter_lives_as_long_as_both_together(void **context)
+{
+    struct fixture *f = *context;
+    for (int i = 0; i < 2; i++) {
+        assert_true(take_one(f, &THREE, 0, "k", START_US));
+    }
+    (void)export_all(f->store, START_US);
+    import_all(f->store, f->counters, START_US);
+    assert_false(take_one(f, &THREE, 0, "k", START_US));
+    assert_int_equal(export_all(f->store, START_US + 3 * US_PER_S), 1);
+    assert_int_equal(export_all(f->store, START_US + 5 * US_PER_S), 0);
+}
+
+/* In a full table a record makes room beside its own counter, never in its place. */
+static void inherited_never_pushes_out_its_own_counter(void **context)
+{
+    struct fixture *f = *context;
+    const struct instant now = {.us = START_US};
+    for (uint64_t key = 0; key < 10 * local_capacity(f->store); key++) {
+        struct store_take take = {.n_charges = 1, .charges = {charge_of(&TEN, 0, "")}};
+        take.charges[0].key = (const uint8_t *)&key;
+        take.charges[0].key_bytes = sizeof(key);
+        assert_true(take_all(f, &take, START_US));
+    }
+    for (int i = 0; i < 200; i++) {
+        struct image_record record;
+        (void)export_all(f->store, START_US);
+        memcpy(&record,
+               image.bytes + IMAGE_HEAD_BYTES + 16 + (size_t)i * sizeof(record),
+               sizeof(record));
+        if (slots_of(f->store, &record) > 1) {
+            continue;
+        }
+        local_import(f->store, &record, 1, now, f->counters);
+        assert_int_equal(slots_of(f->store, &record), 2);
+    }
+}
+
 static void clock_stepped_back_is_no_lock_out(void **context)
 {
     struct fixture *f = *context;
@@ -355,6 +564,12 @@ int main(void)
         TEST(expired_counters_make_room_without_eviction),
         TEST(sixteen_new_counters_of_one_take_keep_apart),
         TEST(racing_threads_admit_exactly_the_limit),
+        TEST(counters_move_to_another_table),
+        TEST(expired_counters_are_not_taken_over),
+        TEST(inherited_counts_are_added_once),
+        TEST(inherited_alone_becomes_the_counter),
+        TEST(merged_counter_lives_as_long_as_both_together),
+        TEST(inherited_never_pushes_out_its_own_counter),
         TEST(clock_stepped_back_is_no_lock_out),
         TEST(too_little_memory_is_refused),
     };
