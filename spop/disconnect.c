@@ -63,13 +63,14 @@ enum spop_code spop_disconnect_answer(const struct spop_frame *frame)
     return (enum spop_code)disconnect.code;
 }
 
-void spop_disconnect_encode(struct spop_writer *w, enum spop_code code)
+void spop_disconnect_encode(struct spop_writer *w, enum spop_frame_type type,
+                            enum spop_code code)
 {
     SPOP_ENSURE(spop_code_is_registered((uint64_t)code));
     struct spop_value number = {.type = SPOP_VALUE_UINT32, .integer = (uint64_t)code};
     struct spop_value text = {.type = SPOP_VALUE_STRING,
                               .bytes = spop_bytes_view(spop_code_text(code))};
-    size_t start_off = spop_frame_begin(w, SPOP_FRAME_AGENT_DISCONNECT, 0, 0);
+    size_t start_off = spop_frame_begin(w, type, 0, 0);
     spop_write_string(w, spop_bytes_view(key_code));
     spop_value_encode(w, &number);
     spop_write_string(w, spop_bytes_view(key_message));

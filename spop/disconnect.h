@@ -36,7 +36,12 @@ SPOP_MUST_USE enum spop_status spop_disconnect_decode(
  */
 enum spop_code spop_disconnect_answer(const struct spop_frame *frame);
 
-/** Append an AGENT-DISCONNECT frame; through the writer SPOP_ERR_ROOM. */
-void spop_disconnect_encode(struct spop_writer *w, enum spop_code code);
+/**
+ * Append a DISCONNECT frame; through the writer SPOP_ERR_ROOM.
+ *
+ * @param type  SPOP_FRAME_AGENT_DISCONNECT or SPOP_FRAME_HAPROXY_DISCONNECT
+ */
+void spop_disconnect_encode(struct spop_writer *w, enum spop_frame_type type,
+                            enum spop_code code);
 
 #endif

@@ -19,7 +19,8 @@ enum hello_key {
 };
 
 enum {
-    N_KEYS = 4
+    N_KEYS = 4,       /* of HAPROXY-HELLO */
+    N_AGENT_KEYS = 3, /* of AGENT-HELLO */
 };
 
 enum hello_kind {
@@ -28,18 +29,28 @@ enum hello_kind {
     KIND_BOOL = 2
 };
 
-static const struct hello_rule {
+struct hello_rule {
     const char *name;
     enum hello_kind kind;
     enum spop_code missing_code; /* SPOP_CODE_NORMAL where the key is optional */
-} rules[N_KEYS] = {
+};
+
+static const struct hello_rule haproxy_rules[N_KEYS] = {
     [KEY_VERSIONS] = {"supported-versions", KIND_STRING, SPOP_CODE_NO_VERSION},
     [KEY_FRAME_SIZE] = {"max-frame-size", KIND_INTEGER, SPOP_CODE_NO_FRAME_SIZE},
     [KEY_CAPABILITIES] = {"capabilities", KIND_STRING, SPOP_CODE_NO_CAPABILITIES},
     [KEY_HEALTH_CHECK] = {"healthcheck", KIND_BOOL, SPOP_CODE_NORMAL},
 };
 
+static const struct hello_rule agent_rules[N_AGENT_KEYS] = {
+    [KEY_VERSIONS] = {"version", KIND_STRING, SPOP_CODE_NO_VERSION},
+    [KEY_FRAME_SIZE] = {"max-frame-size", KIND_INTEGER, SPOP_CODE_NO_FRAME_SIZE},
+    [KEY_CAPABILITIES] = {"capabilities", KIND_STRING, SPOP_CODE_NORMAL},
+};
+
 struct hello_values {
+    const struct hello_rule *rules;
+    size_t n_rules;
     bool is_present[N_KEYS];
     struct spop_value value[N_KEYS];
 };
@@ -60,22 +71,29 @@ static bool value_is_of_kind(const struct spop_value *value, enum hello_kind kin
 /* Keep the value of a key that means something; the last of several wins. */
 static bool values_take(struct hello_values *values, const struct spop_kv *kv)
 {
-    for (size_t i = 0; i < N_KEYS; i++) {
-        if (!spop_bytes_is(kv->key, rules[i].name)) {
+    for (size_t i = 0; i < values->n_rules; i++) {
+        if (!spop_bytes_is(kv->key, values->rules[i].name)) {
             continue;
         }
         values->is_present[i] = true;
         values->value[i] = kv->value;
-        return value_is_of_kind(&kv->value, rules[i].kind);
+        return value_is_of_kind(&kv->value, values->rules[i].kind);
     }
     return true;
 }
 
-static enum spop_code values_decode(struct spop_bytes payload,
+/* Read the keys of a HELLO of either side, as its rules say. */
+static enum spop_code values_decode(const struct spop_frame *frame,
                                     struct hello_values *values)
 {
+    if (!spop_frame_is_final(frame)) {
+        return SPOP_CODE_NO_FRAGMENTATION;
+    }
+    if (!spop_frame_is_of_connection(frame)) {
+        return SPOP_CODE_INVALID;
+    }
     struct spop_reader r;
-    spop_reader_init(&r, payload);
+    spop_reader_init(&r, frame->payload);
     struct spop_kv kv;
     enum spop_status status = SPOP_OK;
     while ((status = spop_kv_next(&r, &kv)) == SPOP_OK) {
@@ -86,9 +104,10 @@ static enum spop_code values_decode(struct spop_bytes payload,
     if (status != SPOP_END) {
         return SPOP_CODE_INVALID;
     }
-    for (size_t i = 0; i < N_KEYS; i++) {
-        if (!values->is_present[i] && rules[i].missing_code != SPOP_CODE_NORMAL) {
-            return rules[i].missing_code;
+    for (size_t i = 0; i < values->n_rules; i++) {
+        enum spop_code missing_code = values->rules[i].missing_code;
+        if (!values->is_present[i] && missing_code != SPOP_CODE_NORMAL) {
+            return missing_code;
         }
     }
     return SPOP_CODE_NORMAL;
@@ -192,14 +211,8 @@ static uint64_t frame_size_of(const struct spop_value *value)
 enum spop_code spop_hello_decode(const struct spop_frame *frame,
                                  struct spop_haproxy_hello *hello)
 {
-    if (!spop_frame_is_final(frame)) {
-        return SPOP_CODE_NO_FRAGMENTATION;
-    }
-    if (!spop_frame_is_of_connection(frame)) {
-        return SPOP_CODE_INVALID;
-    }
-    struct hello_values values = {0};
-    enum spop_code code = values_decode(frame->payload, &values);
+    struct hello_values values = {.rules = haproxy_rules, .n_rules = N_KEYS};
+    enum spop_code code = values_decode(frame, &values);
     if (code != SPOP_CODE_NORMAL) {
         return code;
     }
@@ -215,6 +228,44 @@ enum spop_code spop_hello_decode(const struct spop_frame *frame,
         .is_pipelining = list_has(values.value[KEY_CAPABILITIES].bytes, "pipelining"),
         .is_health_check = values.is_present[KEY_HEALTH_CHECK]
                            && values.value[KEY_HEALTH_CHECK].boolean,
+    };
+    return SPOP_CODE_NORMAL;
+}
+
+/* HAProxy takes this one version, blanks around it or not. */
+static bool version_is_exact(struct spop_bytes text)
+{
+    struct spop_reader r;
+    spop_reader_init(&r, text);
+    struct spop_bytes item;
+    return list_next(&r, &item) && r.len == 0 && spop_bytes_is(item, "2.0");
+}
+
+enum spop_code spop_agent_hello_decode(const struct spop_frame *frame,
+                                       const struct spop_haproxy_hello *ours,
+                                       struct spop_agent_hello *hello)
+{
+    struct hello_values values = {.rules = agent_rules, .n_rules = N_AGENT_KEYS};
+    enum spop_code code = values_decode(frame, &values);
+    if (code != SPOP_CODE_NORMAL) {
+        return code;
+    }
+    if (ours->is_health_check && !values.is_present[KEY_CAPABILITIES]) {
+        return SPOP_CODE_NO_CAPABILITIES;
+    }
+    if (!version_is_exact(values.value[KEY_VERSIONS].bytes)) {
+        return SPOP_CODE_BAD_VERSION;
+    }
+    uint64_t frame_bytes_max = frame_size_of(&values.value[KEY_FRAME_SIZE]);
+    if (frame_bytes_max < SPOP_FRAME_SIZE_MIN
+        || frame_bytes_max > ours->frame_bytes_max) {
+        return SPOP_CODE_BAD_FRAME_SIZE;
+    }
+    struct spop_bytes capabilities = values.value[KEY_CAPABILITIES].bytes;
+    *hello = (struct spop_agent_hello){
+        .frame_bytes_max = (size_t)frame_bytes_max,
+        .is_pipelining = ours->is_pipelining && list_has(capabilities, "pipelining"),
+        .is_fragmentation = list_has(capabilities, "fragmentation"),
     };
     return SPOP_CODE_NORMAL;
 }
@@ -235,17 +286,36 @@ static void text_write(struct spop_writer *w, const char *key, const char *text)
     spop_value_encode(w, &value);
 }
 
-void spop_hello_encode(struct spop_writer *w, const struct spop_agent_hello *hello)
+static void frame_size_write(struct spop_writer *w, uint64_t frame_bytes_max)
 {
-    SPOP_ENSURE(hello->frame_bytes_max >= SPOP_FRAME_SIZE_MIN);
-    SPOP_ENSURE(hello->frame_bytes_max <= SPOP_FRAME_SIZE_MAX);
-    struct spop_value size = {.type = SPOP_VALUE_UINT32,
-                              .integer = hello->frame_bytes_max};
-    size_t start_off = spop_frame_begin(w, SPOP_FRAME_AGENT_HELLO, 0, 0);
-    text_write(w, "version", "2.0");
+    SPOP_ENSURE(frame_bytes_max >= SPOP_FRAME_SIZE_MIN);
+    SPOP_ENSURE(frame_bytes_max <= SPOP_FRAME_SIZE_MAX);
+    struct spop_value size = {.type = SPOP_VALUE_UINT32, .integer = frame_bytes_max};
     spop_write_string(w, spop_bytes_view("max-frame-size"));
     spop_value_encode(w, &size);
+}
+
+void spop_hello_encode(struct spop_writer *w, const struct spop_agent_hello *hello)
+{
+    size_t start_off = spop_frame_begin(w, SPOP_FRAME_AGENT_HELLO, 0, 0);
+    text_write(w, "version", "2.0");
+    frame_size_write(w, hello->frame_bytes_max);
     /* Also when empty: the health check of HAProxy 3.1 and later wants the key. */
     text_write(w, "capabilities", capabilities_text(hello));
+    spop_frame_end(w, start_off);
+}
+
+void spop_haproxy_hello_encode(struct spop_writer *w,
+                               const struct spop_haproxy_hello *hello)
+{
+    struct spop_value yes = {.type = SPOP_VALUE_BOOL, .boolean = true};
+    size_t start_off = spop_frame_begin(w, SPOP_FRAME_HAPROXY_HELLO, 0, 0);
+    text_write(w, "supported-versions", "2.0");
+    frame_size_write(w, hello->frame_bytes_max);
+    text_write(w, "capabilities", hello->is_pipelining ? "pipelining" : "");
+    if (hello->is_health_check) {
+        spop_write_string(w, spop_bytes_view("healthcheck"));
+        spop_value_encode(w, &yes);
+    }
     spop_frame_end(w, start_off);
 }

@@ -21,7 +21,7 @@ void spop_session_disconnect(struct spop_session *s, enum spop_code code,
         return;
     }
     SPOP_ENSURE(spop_writer_room(out) >= SPOP_SESSION_ROOM_MIN);
-    spop_disconnect_encode(out, code);
+    spop_disconnect_encode(out, SPOP_FRAME_AGENT_DISCONNECT, code);
     s->state = SPOP_SESSION_CLOSED;
     s->close_code = code;
 }

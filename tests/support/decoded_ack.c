@@ -2,6 +2,9 @@
 
 #include <string.h>
 
+#include "spop/actions.h"
+#include "spop/frame.h"
+
 static bool copy_text(char *to, size_t cap, struct spop_bytes bytes)
 {
     if (bytes.len >= cap) {
@@ -12,46 +15,39 @@ static bool copy_text(char *to, size_t cap, struct spop_bytes bytes)
     return true;
 }
 
-static bool read_action(struct spop_reader *r, struct decoded_action *action)
+static bool keep_action(struct decoded_action *kept, const struct spop_action *action)
 {
-    memset(action, 0, sizeof(*action));
-    uint8_t type = spop_read_u8(r);
-    uint8_t n_args = spop_read_u8(r);
-    action->is_unset = type == 2;
-    action->scope = spop_read_u8(r);
-    bool ok = (type == 1 && n_args == 3) || (type == 2 && n_args == 2);
-    ok = ok && copy_text(action->name, sizeof(action->name), spop_read_string(r));
-    if (ok && !action->is_unset) {
-        spop_value_decode(r, &action->value);
-    }
-    if (action->value.type == SPOP_VALUE_STRING) {
-        ok = ok && copy_text(action->text, sizeof(action->text), action->value.bytes);
-    }
-    return ok && r->status == SPOP_OK;
+    memset(kept, 0, sizeof(*kept));
+    kept->is_unset = action->is_unset;
+    kept->scope = (uint8_t)action->scope;
+    kept->value = action->value;
+    return copy_text(kept->name, sizeof(kept->name), action->name)
+           && (action->value.type != SPOP_VALUE_STRING
+               || copy_text(kept->text, sizeof(kept->text), action->value.bytes));
 }
 
-bool decoded_ack_read(struct decoded_ack *ack, struct spop_bytes frame)
+bool decoded_ack_read(struct decoded_ack *ack, struct spop_bytes bytes)
 {
-    struct spop_reader r;
-    spop_reader_init(&r, frame);
-    uint32_t len = spop_read_be32(&r);
-    uint8_t type = spop_read_u8(&r);
-    uint32_t flags = spop_read_be32(&r);
-    ack->stream_id = spop_read_varint(&r);
-    ack->frame_id = spop_read_varint(&r);
-    ack->n_actions = 0;
-    if (r.status != SPOP_OK || len != frame.len - 4 || type != SPOP_FRAME_ACK
-        || flags != 1) {
+    struct spop_frame frame;
+    struct spop_actions it;
+    struct spop_action action;
+    enum spop_status status = spop_frame_decode(bytes, SPOP_FRAME_SIZE_MAX, &frame);
+    if (status != SPOP_OK || frame.wire_bytes != bytes.len
+        || frame.type != SPOP_FRAME_ACK || frame.flags != SPOP_FLAG_FIN) {
         return false;
     }
-    while (r.len > 0) {
+    ack->stream_id = frame.stream_id;
+    ack->frame_id = frame.frame_id;
+    ack->n_actions = 0;
+    spop_actions_init(&it, frame.payload);
+    while ((status = spop_actions_next(&it, &action)) == SPOP_OK) {
         if (ack->n_actions == DECODED_ACK_ACTIONS_MAX
-            || !read_action(&r, &ack->actions[ack->n_actions])) {
+            || !keep_action(&ack->actions[ack->n_actions], &action)) {
             return false;
         }
         ack->n_actions++;
     }
-    return ack->n_actions > 0;
+    return status == SPOP_END && ack->n_actions > 0;
 }
 
 const struct decoded_action *decoded_ack_find(const struct decoded_ack *ack,

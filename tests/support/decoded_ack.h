@@ -29,7 +29,7 @@ struct decoded_ack {
 };
 
 /** Decode one whole frame; false when it is no well-formed ACK. */
-bool decoded_ack_read(struct decoded_ack *ack, struct spop_bytes frame);
+bool decoded_ack_read(struct decoded_ack *ack, struct spop_bytes bytes);
 
 /** The action that sets `name`, or NULL. */
 const struct decoded_action *decoded_ack_find(const struct decoded_ack *ack,

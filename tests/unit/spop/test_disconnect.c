@@ -83,9 +83,13 @@ static void our_disconnect_is_byte_exact(void **state)
     uint8_t buf[128];
     struct spop_writer w;
     spop_writer_init(&w, buf, sizeof(buf));
-    spop_disconnect_encode(&w, SPOP_CODE_NORMAL);
+    spop_disconnect_encode(&w, SPOP_FRAME_AGENT_DISCONNECT, SPOP_CODE_NORMAL);
     expect_bytes("normal", written(&w),
                  "00000025 66 00000001 00 00 " CODE("0300") MESSAGE);
+    spop_writer_init(&w, buf, sizeof(buf));
+    spop_disconnect_encode(&w, SPOP_FRAME_HAPROXY_DISCONNECT, SPOP_CODE_NORMAL);
+    expect_bytes("HAProxy's", written(&w),
+                 "00000025 02 00000001 00 00 " CODE("0300") MESSAGE);
 }
 
 static void every_code_decodes_again(void **state)
@@ -102,7 +106,7 @@ static void every_code_decodes_again(void **state)
         struct spop_frame frame;
         struct spop_disconnect disconnect;
         spop_writer_init(&w, buf, sizeof(buf));
-        spop_disconnect_encode(&w, codes[i]);
+        spop_disconnect_encode(&w, SPOP_FRAME_AGENT_DISCONNECT, codes[i]);
         assert_int_equal(spop_frame_decode(written(&w), 256, &frame), SPOP_OK);
         assert_int_equal(spop_disconnect_decode(frame.payload, &disconnect), SPOP_OK);
         assert_int_equal(disconnect.code, codes[i]);
@@ -116,7 +120,8 @@ static void encode_a_code_of_ours(void *arg)
     uint8_t buf[128];
     struct spop_writer w;
     spop_writer_init(&w, buf, sizeof(buf));
-    spop_disconnect_encode(&w, *(const enum spop_code *)arg);
+    spop_disconnect_encode(&w, SPOP_FRAME_AGENT_DISCONNECT,
+                           *(const enum spop_code *)arg);
 }
 
 static void an_unregistered_code_aborts(void **state)

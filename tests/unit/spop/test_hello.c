@@ -20,6 +20,7 @@
 #define HEALTH_CHECK(value) "0b\"healthcheck\"" value
 #define ENGINE_ID           "09\"engine-id\" 0808\"4833f2a5\""
 #define UNKNOWN             "01\"x\""
+#define AGENT_VERSION       "07\"version\" 0803\"2.0\""
 
 struct hello_case {
     const char *name;
@@ -391,6 +392,191 @@ static void our_hello_is_byte_exact(void **state)
     }
 }
 
+/* As HAProxy sends them, but for its engine-id. */
+static const struct haproxy_encode_case {
+    const char *name;
+    struct spop_haproxy_hello hello;
+    const char *hex;
+} haproxy_encode_cases[] = {
+    {"pipelining",
+     {16380, true, false},
+     "0000004b01000000010000" VERSION_2 SIZE_16380 CAPABILITIES("0a\"pipelining\"")},
+    {"health check",
+     {16380, false, true},
+     "0000004e01000000010000" VERSION_2 SIZE_16380 NO_CAPABILITIES HEALTH_CHECK("11")},
+};
+
+static void haproxys_hello_is_byte_exact(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof(haproxy_encode_cases) / sizeof(*haproxy_encode_cases);
+         i++) {
+        const struct haproxy_encode_case *c = &haproxy_encode_cases[i];
+        uint8_t buf[128];
+        struct spop_writer w;
+        struct spop_frame frame;
+        struct spop_haproxy_hello hello;
+        spop_writer_init(&w, buf, sizeof(buf));
+        spop_haproxy_hello_encode(&w, &c->hello);
+        expect_bytes(c->name, written(&w), c->hex);
+        expect_equal(c->name, spop_frame_decode(written(&w), 256, &frame), SPOP_OK);
+        expect_equal(c->name, spop_hello_decode(&frame, &hello), SPOP_CODE_NORMAL);
+        expect_equal(c->name, (long long)hello.frame_bytes_max,
+                     (long long)c->hello.frame_bytes_max);
+        expect_equal(c->name, hello.is_pipelining, c->hello.is_pipelining);
+        expect_equal(c->name, hello.is_health_check, c->hello.is_health_check);
+    }
+}
+
+static const struct agent_case {
+    const char *name;
+    const char *payload;
+    enum spop_code code;
+    struct spop_agent_hello hello;
+    bool is_health_check; /* what was asked */
+} agent_cases[] = {
+    {"as ours",
+     AGENT_VERSION SIZE_16380 CAPABILITIES("0a\"pipelining\""),
+     SPOP_CODE_NORMAL,
+     {16380, true, false},
+     false},
+    {"other order, all capabilities, an unknown key",
+     CAPABILITIES("1f\"fragmentation, async,pipelining\"") UNKNOWN "0305" SIZE("03f001")
+         AGENT_VERSION,
+     SPOP_CODE_NORMAL,
+     {256, true, true},
+     false},
+    {"no capabilities",
+     AGENT_VERSION SIZE_16380,
+     SPOP_CODE_NORMAL,
+     {16380, false, false},
+     false},
+    {"blanks around the version",
+     "07\"version\" 0805\" 2.0 \"" SIZE_16380,
+     SPOP_CODE_NORMAL,
+     {16380, false, false},
+     false},
+    {"health check",
+     AGENT_VERSION SIZE("03f001") NO_CAPABILITIES,
+     SPOP_CODE_NORMAL,
+     {256, false, false},
+     true},
+    {"health check without capabilities",
+     AGENT_VERSION SIZE_16380,
+     SPOP_CODE_NO_CAPABILITIES,
+     {0, false, false},
+     true},
+    {"no version", SIZE_16380, SPOP_CODE_NO_VERSION, {0, false, false}, false},
+    {"no size", AGENT_VERSION, SPOP_CODE_NO_FRAME_SIZE, {0, false, false}, false},
+    {"nothing", "", SPOP_CODE_NO_VERSION, {0, false, false}, false},
+    {"version 1.0",
+     "07\"version\" 0803\"1.0\"" SIZE_16380,
+     SPOP_CODE_BAD_VERSION,
+     {0, false, false},
+     false},
+    {"version 2.1",
+     "07\"version\" 0803\"2.1\"" SIZE_16380,
+     SPOP_CODE_BAD_VERSION,
+     {0, false, false},
+     false},
+    {"two versions",
+     "07\"version\" 0807\"2.0,2.0\"" SIZE_16380,
+     SPOP_CODE_BAD_VERSION,
+     {0, false, false},
+     false},
+    {"no version at all",
+     "07\"version\" 0800" SIZE_16380,
+     SPOP_CODE_BAD_VERSION,
+     {0, false, false},
+     false},
+    {"size of 255",
+     AGENT_VERSION SIZE("03ff00"),
+     SPOP_CODE_BAD_FRAME_SIZE,
+     {0, false, false},
+     false},
+    {"one more than announced",
+     AGENT_VERSION SIZE("03fdf006"),
+     SPOP_CODE_BAD_FRAME_SIZE,
+     {0, false, false},
+     false},
+    {"negative size",
+     AGENT_VERSION SIZE("04fff0fefefefefefefe0e"),
+     SPOP_CODE_BAD_FRAME_SIZE,
+     {0, false, false},
+     false},
+    {"version as binary",
+     "07\"version\" 0903\"2.0\"" SIZE_16380,
+     SPOP_CODE_INVALID,
+     {0, false, false},
+     false},
+    {"size as text",
+     AGENT_VERSION SIZE("0803\"256\""),
+     SPOP_CODE_INVALID,
+     {0, false, false},
+     false},
+    {"capabilities as a number",
+     AGENT_VERSION SIZE_16380 "0c\"capabilities\" 0301",
+     SPOP_CODE_INVALID,
+     {0, false, false},
+     false},
+    {"a value cut short",
+     AGENT_VERSION SIZE_16380 UNKNOWN "0805\"y\"",
+     SPOP_CODE_INVALID,
+     {0, false, false},
+     false},
+};
+
+static void agents_hellos_are_judged_as_haproxy_does(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof(agent_cases) / sizeof(agent_cases[0]); i++) {
+        const struct agent_case *c = &agent_cases[i];
+        struct wire wire;
+        struct spop_haproxy_hello ours = {.frame_bytes_max = 16380,
+                                          .is_pipelining = true,
+                                          .is_health_check = c->is_health_check};
+        struct spop_agent_hello hello = {0};
+        struct spop_frame frame = {.flags = SPOP_FLAG_FIN,
+                                   .payload = wire_bytes(&wire, c->payload)};
+        expect_equal(c->name, spop_agent_hello_decode(&frame, &ours, &hello), c->code);
+        expect_equal(c->name, (long long)hello.frame_bytes_max,
+                     (long long)c->hello.frame_bytes_max);
+        expect_equal(c->name, hello.is_pipelining, c->hello.is_pipelining);
+        expect_equal(c->name, hello.is_fragmentation, c->hello.is_fragmentation);
+    }
+}
+
+static void what_was_not_offered_is_not_agreed(void **state)
+{
+    (void)state;
+    struct wire wire;
+    struct spop_haproxy_hello ours = {.frame_bytes_max = 16380};
+    struct spop_agent_hello hello;
+    struct spop_frame frame = {
+        .flags = SPOP_FLAG_FIN,
+        .payload = wire_bytes(&wire, AGENT_VERSION SIZE_16380 CAPABILITIES(
+                                         "0a\"pipelining\""))};
+    assert_int_equal(spop_agent_hello_decode(&frame, &ours, &hello), SPOP_CODE_NORMAL);
+    assert_false(hello.is_pipelining);
+}
+
+static void an_agents_header_is_judged_first(void **state)
+{
+    (void)state;
+    struct wire wire;
+    struct spop_bytes payload = wire_bytes(&wire, AGENT_VERSION SIZE_16380);
+    for (size_t i = 0; i < sizeof(headers) / sizeof(headers[0]); i++) {
+        struct spop_haproxy_hello ours = {.frame_bytes_max = 16380};
+        struct spop_agent_hello hello;
+        struct spop_frame frame = {.flags = headers[i].flags,
+                                   .stream_id = headers[i].stream_id,
+                                   .frame_id = headers[i].frame_id,
+                                   .payload = payload};
+        assert_int_equal(spop_agent_hello_decode(&frame, &ours, &hello),
+                         headers[i].code);
+    }
+}
+
 static void hello_encode(void *arg)
 {
     uint8_t buf[128];
@@ -418,6 +604,10 @@ int main(void)
         cmocka_unit_test(the_header_is_judged_first),
         cmocka_unit_test(a_long_engine_id_is_accepted),
         cmocka_unit_test(our_hello_is_byte_exact),
+        cmocka_unit_test(haproxys_hello_is_byte_exact),
+        cmocka_unit_test(agents_hellos_are_judged_as_haproxy_does),
+        cmocka_unit_test(what_was_not_offered_is_not_agreed),
+        cmocka_unit_test(an_agents_header_is_judged_first),
         cmocka_unit_test(our_own_mistakes_abort),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
