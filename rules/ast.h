@@ -43,6 +43,8 @@ struct rules_ast_part {
 };
 
 struct rules_ast_limit {
+    const char *name; /* empty: a rule's only limit */
+    struct rules_mark name_mark;
     enum rules_algorithm algorithm;
     int64_t requests;
     int64_t burst;
@@ -61,7 +63,8 @@ struct rules_ast_rule {
     struct rules_ast_part key[RULES_KEY_PARTS_MAX];
     bool is_skipped_keyless; /* no_key: skip */
     struct rules_ip_prefix ip_prefix;
-    struct rules_ast_limit limit;
+    uint32_t n_limits;
+    struct rules_ast_limit limits[RULES_LIMITS_MAX];
 };
 
 struct rules_ast {

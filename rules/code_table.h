@@ -26,6 +26,7 @@
     X(duplicate_value, "duplicate-value")           \
     X(empty_value, "empty-value")                   \
     X(file_too_large, "file-too-large")             \
+    X(limit_and_limits, "limit-and-limits")         \
     X(missing_field, "missing-field")               \
     X(no_rules, "no-rules")                         \
     X(not_yet, "not-yet")                           \
@@ -33,6 +34,7 @@
     X(per_not_whole_ticks, "per-not-whole-ticks")   \
     X(too_many_descriptors, "too-many-descriptors") \
     X(too_many_key_parts, "too-many-key-parts")     \
+    X(too_many_limits, "too-many-limits")           \
     X(too_many_rules, "too-many-rules")             \
     X(unknown_field, "unknown-field")               \
     X(yaml_alias, "yaml-alias")                     \

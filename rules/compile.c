@@ -10,6 +10,7 @@
 struct compiler {
     const struct rules_ast *ast;
     struct rules_set *set;
+    uint32_t n_limits; /* compiled so far */
 };
 
 static bool bytes_copy(struct rules_set *set, struct rules_bytes from,
@@ -77,7 +78,7 @@ static void id_update_prefix(crypto_generichash_state *state,
 }
 
 static void limit_id_set(const struct compiler *c, const struct rules_ast_rule *rule,
-                         struct rules_limit *limit)
+                         const char *name, struct rules_limit *limit)
 {
     crypto_generichash_state state;
     uint8_t per[8];
@@ -88,7 +89,7 @@ static void limit_id_set(const struct compiler *c, const struct rules_ast_rule *
     (void)crypto_generichash_init(&state, NULL, 0, sizeof limit->id);
     id_update_string(&state, c->ast->domain);
     id_update_string(&state, rule->name);
-    id_update_string(&state, ""); /* the name of a rule's only limit */
+    id_update_string(&state, name);
     id_update_string(&state, algorithm_name(limit->algorithm));
     id_update(&state, (struct rules_bytes){per, sizeof per});
     for (uint32_t i = 0; i < rule->n_key_parts; i++) {
@@ -98,11 +99,41 @@ static void limit_id_set(const struct compiler *c, const struct rules_ast_rule *
     (void)crypto_generichash_final(&state, limit->id, sizeof limit->id);
 }
 
+/** @return rule.limit; the rule's name for its only limit; NULL when memory ran out */
+static const char *limit_name(struct compiler *c, const struct rules_rule *rule,
+                              const char *name)
+{
+    char text[2 * RULES_NAME_BYTES_MAX + 2];
+
+    if (*name == '\0') {
+        return rule->name;
+    }
+    (void)snprintf(text, sizeof text, "%s.%s", rule->name, name);
+    return string_copy(c->set, text);
+}
+
+static bool compile_limit(struct compiler *c, const struct rules_ast_rule *rule,
+                          const struct rules_ast_limit *from, const char *name)
+{
+    uint32_t idx = c->n_limits++;
+    struct rules_limit *limit = &c->set->limits[idx];
+
+    limit->name = name;
+    limit->algorithm = from->algorithm;
+    limit->requests = from->requests;
+    limit->burst = from->burst;
+    limit->per_us = from->per_us;
+    limit->tick_us = rules_tick_us(limit->per_us);
+    limit->per_ticks = limit->per_us / limit->tick_us;
+    limit->idx = idx;
+    limit_id_set(c, rule, from->name, limit);
+    return name != NULL;
+}
+
 static bool compile_rule(struct compiler *c, uint32_t idx)
 {
     const struct rules_ast_rule *from = &c->ast->rules[idx];
     struct rules_rule *rule = &c->set->rules[idx];
-    struct rules_limit *limit = &c->set->limits[idx];
 
     rule->idx = idx;
     rule->name = string_copy(c->set, from->name);
@@ -111,18 +142,19 @@ static bool compile_rule(struct compiler *c, uint32_t idx)
     rule->is_keyed = from->n_key_parts > 0;
     rule->is_advertised = from->is_advertised && rule->is_keyed
                           && from->mode == RULES_ENFORCE;
-    rule->n_limits = 1;
-    rule->limits = limit;
-    limit->name = rule->name;
-    limit->algorithm = from->limit.algorithm;
-    limit->requests = from->limit.requests;
-    limit->burst = from->limit.burst;
-    limit->per_us = from->limit.per_us;
-    limit->tick_us = rules_tick_us(limit->per_us);
-    limit->per_ticks = limit->per_us / limit->tick_us;
-    limit->idx = idx;
-    limit_id_set(c, from, limit);
-    return rule->name != NULL && (from->owner == NULL || rule->owner != NULL);
+    rule->n_limits = from->n_limits;
+    rule->limits = &c->set->limits[c->n_limits];
+    if (rule->name == NULL || (from->owner != NULL && rule->owner == NULL)) {
+        return false;
+    }
+    for (uint32_t i = 0; i < from->n_limits; i++) {
+        const struct rules_ast_limit *limit = &from->limits[i];
+
+        if (!compile_limit(c, from, limit, limit_name(c, rule, limit->name))) {
+            return false;
+        }
+    }
+    return true;
 }
 
 static bool compile_slots(struct compiler *c)
@@ -369,6 +401,16 @@ static struct rules_set *set_new(void)
     return set;
 }
 
+static uint32_t limits_count(const struct rules_ast *ast)
+{
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < ast->n_rules; i++) {
+        n += ast->rules[i].n_limits;
+    }
+    return n;
+}
+
 static bool compile_all(struct compiler *c, const char *name)
 {
     struct rules_set *set = c->set;
@@ -378,7 +420,8 @@ static bool compile_all(struct compiler *c, const char *name)
     set->name = string_copy(set, name);
     set->domain = string_copy(set, c->ast->domain);
     set->rules = rules_arena_array(&set->arena, n, sizeof *set->rules);
-    set->limits = rules_arena_array(&set->arena, n, sizeof *set->limits);
+    set->n_limits = limits_count(c->ast);
+    set->limits = rules_arena_array(&set->arena, set->n_limits, sizeof *set->limits);
     set->matchers = rules_arena_array(&set->arena, n, sizeof *set->matchers);
     if (set->name == NULL || set->domain == NULL || set->rules == NULL
         || set->limits == NULL || set->matchers == NULL || !compile_slots(c)) {

@@ -409,6 +409,32 @@ static void rules_find(struct finding *finding)
     }
 }
 
+/** The rules kept become hits, as far as their limits fit. */
+static void hits_set(const struct finding *finding)
+{
+    const struct facts *facts = finding->facts;
+    struct rules_result *result = finding->result;
+    uint32_t room = RULES_HITS_MAX;
+
+    result->n_hits = 0;
+    result->is_cut = finding->n_applied > finding->n_kept;
+    for (uint32_t i = 0; i < finding->n_kept; i++) {
+        uint32_t idx = finding->kept[i];
+        const struct rules_rule *rule = &facts->set->rules[idx];
+        uint32_t n_limits = rule->n_limits < room ? rule->n_limits : room;
+        struct rules_hit *hit = &result->hits[i];
+
+        result->is_cut = result->is_cut || n_limits < rule->n_limits;
+        if (n_limits == 0) {
+            return;
+        }
+        *hit = (struct rules_hit){.rule = rule, .n_limits = n_limits};
+        key_write(facts, &facts->set->matchers[idx], result->keys[i], hit);
+        room -= n_limits;
+        result->n_hits++;
+    }
+}
+
 void rules_eval(const struct rules_set *set, const struct rules_request *request,
                 struct rules_result *result)
 {
@@ -430,13 +456,5 @@ void rules_eval(const struct rules_set *set, const struct rules_request *request
     finding.n_kept = 0;
     rules_find(&finding);
 
-    /* A rule has one limit, so the first rules are the first limits. */
-    result->n_hits = finding.n_kept;
-    result->is_cut = finding.n_applied > finding.n_kept;
-    for (uint32_t i = 0; i < finding.n_kept; i++) {
-        uint32_t rule = finding.kept[i];
-
-        result->hits[i] = (struct rules_hit){.rule = &set->rules[rule]};
-        key_write(&facts, &set->matchers[rule], result->keys[i], &result->hits[i]);
-    }
+    hits_set(&finding);
 }

@@ -118,6 +118,20 @@ bool rules_name_is_valid(struct rules_bytes name)
     return true;
 }
 
+const char *rules_name_read(struct rules_parse *parse, const struct yamltree_node *node)
+{
+    if (!rules_node_is(parse, node, YAMLTREE_SCALAR, node->key)) {
+        return NULL;
+    }
+    if (!rules_name_is_valid(rules_node_bytes(node))) {
+        RULES_FAIL(parse, node->mark, rules_code_bad_name,
+                   "'%.64s' is no name: a small letter, then up to 63 of a-z 0-9 _ -",
+                   node->text);
+        return NULL;
+    }
+    return node->text;
+}
+
 int rules_parse_slot(struct rules_parse *parse, struct rules_bytes name,
                      struct rules_mark mark)
 {

@@ -57,6 +57,10 @@ void *rules_parse_array(struct rules_parse *parse, size_t n, size_t size);
 
 struct rules_bytes rules_node_bytes(const struct yamltree_node *node);
 
+/** @return the name that a node holds, or NULL when it is ill-formed (reported) */
+const char *rules_name_read(struct rules_parse *parse,
+                            const struct yamltree_node *node);
+
 /** @return whether a text is [a-z][a-z0-9_-]{0,63} */
 bool rules_name_is_valid(struct rules_bytes name);
 
@@ -73,5 +77,6 @@ rules_field_fn rules_field_match;
 rules_field_fn rules_field_key;
 rules_field_fn rules_field_ip_prefix;
 rules_field_fn rules_field_limit;
+rules_field_fn rules_field_limits;
 
 #endif

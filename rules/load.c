@@ -57,10 +57,9 @@ uint32_t rules_set_n_slots(const struct rules_set *set)
     return set->n_slots;
 }
 
-/** A rule has one limit. */
 uint32_t rules_set_n_limits(const struct rules_set *set)
 {
-    return set->n_rules;
+    return set->n_limits;
 }
 
 const struct rules_rule *rules_set_rule(const struct rules_set *set, uint32_t idx)

@@ -41,28 +41,12 @@ static int choice_read(struct rules_parse *parse, const struct yamltree_node *no
 #define CHOICE_READ(parse, node, choices) \
     choice_read(parse, node, choices, sizeof(choices) / sizeof(choices)[0])
 
-/** @return the name, NUL-terminated, or NULL (reported) */
-static const char *name_read(struct rules_parse *parse,
-                             const struct yamltree_node *node)
-{
-    if (!rules_node_is(parse, node, YAMLTREE_SCALAR, node->key)) {
-        return NULL;
-    }
-    if (!rules_name_is_valid(rules_node_bytes(node))) {
-        RULES_FAIL(parse, node->mark, rules_code_bad_name,
-                   "'%.64s' is no name: a small letter, then up to 63 of a-z 0-9 _ -",
-                   node->text);
-        return NULL;
-    }
-    return node->text;
-}
-
 static void read_rule_name(struct rules_parse *parse, const struct yamltree_node *node,
                            void *into)
 {
     struct rules_ast_rule *rule = into;
 
-    rule->name = name_read(parse, node);
+    rule->name = rules_name_read(parse, node);
     rule->name_mark = node->mark;
 }
 
@@ -141,13 +125,13 @@ static const struct rules_field rule_fields[] = {
     {"key", rules_field_key, true},
     {"no_key", read_no_key, false},
     {"ip_prefix", rules_field_ip_prefix, false},
-    {"limit", rules_field_limit, true},
+    {"limit", rules_field_limit, false},
+    {"limits", rules_field_limits, false},
     {"mode", read_mode, false},
     {"advertise", read_advertise, false},
     {"store", read_store, false},
     {"review_by", NULL, false},
     {"expires", NULL, false},
-    {"limits", NULL, false},
     {"plans", NULL, false},
     {"cost", NULL, false},
     {"costs", NULL, false},
@@ -198,6 +182,21 @@ static void names_check(struct rules_parse *parse)
     rules_unique_check(items, n, on_duplicate_name, parse);
 }
 
+/** A rule has `limit` or `limits`. */
+static void limits_check(struct rules_parse *parse, const struct yamltree_node *node)
+{
+    bool has_limit = yamltree_child(node, "limit") != NULL;
+    const struct yamltree_node *limits = yamltree_child(node, "limits");
+
+    if (has_limit && limits != NULL) {
+        RULES_FAIL(parse, limits->key_mark, rules_code_limit_and_limits,
+                   "a rule has 'limit' or 'limits', not both");
+    } else if (!has_limit && limits == NULL) {
+        RULES_FAIL(parse, node->mark, rules_code_missing_field,
+                   "rule needs 'limit' or 'limits'");
+    }
+}
+
 static void read_rules(struct rules_parse *parse, const struct yamltree_node *node,
                        void *into)
 {
@@ -226,7 +225,9 @@ static void read_rules(struct rules_parse *parse, const struct yamltree_node *no
 
         rule->is_advertised = true;
         rule->ip_prefix = RULES_IP_PREFIX_DEFAULT;
-        (void)rules_fields_read(parse, it, "rule", rule_fields, N_RULE_FIELDS, rule);
+        if (rules_fields_read(parse, it, "rule", rule_fields, N_RULE_FIELDS, rule)) {
+            limits_check(parse, it);
+        }
     }
     names_check(parse);
 }
@@ -245,7 +246,7 @@ static void read_domain(struct rules_parse *parse, const struct yamltree_node *n
 {
     struct rules_ast *ast = into;
 
-    ast->domain = name_read(parse, node);
+    ast->domain = rules_name_read(parse, node);
 }
 
 static const struct rules_field file_fields[] = {

@@ -2,6 +2,7 @@
 
 #include "rules/code.h"
 #include "rules/fields.h"
+#include "rules/unique.h"
 #include "rules/units.h"
 
 enum algorithm_given {
@@ -12,6 +13,8 @@ enum algorithm_given {
 
 /** A limit while it is read: its fields come in any order. */
 struct limit_draft {
+    const char *name;
+    struct rules_mark name_mark;
     int64_t requests; /* 0: not given, or reported */
     int64_t burst;    /* the same */
     int64_t per_us;   /* the same */
@@ -34,6 +37,15 @@ static int64_t amount_read(struct rules_parse *parse, const struct yamltree_node
         return -1;
     }
     return amount;
+}
+
+static void read_limit_name(struct rules_parse *parse, const struct yamltree_node *node,
+                            void *into)
+{
+    struct limit_draft *draft = into;
+
+    draft->name = rules_name_read(parse, node);
+    draft->name_mark = node->mark;
 }
 
 static void read_requests(struct rules_parse *parse, const struct yamltree_node *node,
@@ -143,20 +155,20 @@ static void read_algorithm(struct rules_parse *parse, const struct yamltree_node
 }
 
 static const struct rules_field limit_fields[] = {
+    {"name", read_limit_name, false},
     {"requests", read_requests, true},
     {"per", read_per, true},
     {"burst", read_burst, false},
     {"algorithm", read_algorithm, false},
-    {"name", NULL, false},
     {"timezone", NULL, false},
     {"max_delay", NULL, false},
 };
 
-void rules_field_limit(struct rules_parse *parse, const struct yamltree_node *node,
-                       void *into)
+/** Read one limit and add it to the rule. */
+static void limit_add(struct rules_parse *parse, const struct yamltree_node *node,
+                      struct rules_ast_rule *rule)
 {
-    struct rules_ast_rule *rule = into;
-    struct limit_draft draft = {0};
+    struct limit_draft draft = {.name = ""};
     bool is_bucket;
 
     if (!rules_fields_read(parse, node, "limit", limit_fields,
@@ -168,10 +180,80 @@ void rules_field_limit(struct rules_parse *parse, const struct yamltree_node *no
                    "sliding_window has no burst; token_bucket has");
     }
     is_bucket = draft.algorithm == ALGORITHM_TOKEN_BUCKET || draft.burst_node != NULL;
-    rule->limit = (struct rules_ast_limit){
+    rule->limits[rule->n_limits++] = (struct rules_ast_limit){
+        .name = draft.name,
+        .name_mark = draft.name_mark,
         .algorithm = is_bucket ? RULES_TOKEN_BUCKET : RULES_SLIDING_WINDOW,
         .requests = draft.requests,
         .burst = draft.burst > 0 ? draft.burst : draft.requests,
         .per_us = draft.per_us,
     };
+}
+
+void rules_field_limit(struct rules_parse *parse, const struct yamltree_node *node,
+                       void *into)
+{
+    const struct yamltree_node *name = NULL;
+
+    if (node->kind == YAMLTREE_MAPPING) {
+        name = yamltree_child(node, "name");
+    }
+    if (name != NULL) {
+        RULES_FAIL(parse, name->key_mark, rules_code_unknown_field,
+                   "the only limit of a rule has the rule's name; in 'limits' each has "
+                   "its own");
+        return;
+    }
+    limit_add(parse, node, into);
+}
+
+static void on_duplicate_limit(void *context, const struct rules_unique_item *first,
+                               const struct rules_unique_item *again)
+{
+    struct rules_parse *parse = context;
+
+    RULES_FAIL(parse, again->mark, rules_code_duplicate_name,
+               "a limit '%s' of this rule already stands in line %u",
+               (const char *)again->text.ptr, first->mark.line);
+}
+
+static void limit_names_check(struct rules_parse *parse,
+                              const struct rules_ast_rule *rule)
+{
+    struct rules_unique_item items[RULES_LIMITS_MAX];
+    size_t n = 0;
+
+    for (uint32_t i = 0; i < rule->n_limits; i++) {
+        const char *name = rule->limits[i].name;
+
+        if (name != NULL && *name != '\0') {
+            items[n].text = (struct rules_bytes){(const uint8_t *)name, strlen(name)};
+            items[n++].mark = rule->limits[i].name_mark;
+        }
+    }
+    rules_unique_check(items, n, on_duplicate_limit, parse);
+}
+
+void rules_field_limits(struct rules_parse *parse, const struct yamltree_node *node,
+                        void *into)
+{
+    struct rules_ast_rule *rule = into;
+
+    if (!rules_node_is(parse, node, YAMLTREE_SEQUENCE, "limits")) {
+        return;
+    }
+    if (node->n_children == 0 || node->n_children > RULES_LIMITS_MAX) {
+        RULES_FAIL(parse, node->mark, rules_code_too_many_limits,
+                   "a rule has 1 to %d limits", RULES_LIMITS_MAX);
+        return;
+    }
+    rule->n_limits = 0;
+    for (const struct yamltree_node *it = node->first; it != NULL; it = it->next) {
+        if (it->kind == YAMLTREE_MAPPING && yamltree_child(it, "name") == NULL) {
+            RULES_FAIL(parse, it->mark, rules_code_missing_field,
+                       "a limit in 'limits' needs 'name'");
+        }
+        limit_add(parse, it, rule);
+    }
+    limit_names_check(parse, rule);
 }

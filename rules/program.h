@@ -102,6 +102,7 @@ struct rules_set {
     uint32_t n_rules;
     struct rules_rule *rules;
     struct rules_matcher *matchers;
+    uint32_t n_limits;
     struct rules_limit *limits;
 
     uint32_t n_slots;

@@ -29,9 +29,10 @@ enum {
     RULES_RULES_MAX = 10000,
     RULES_NAME_BYTES_MAX = 64, /* [a-z][a-z0-9_-]{0,63} */
     RULES_SLOTS_MAX = 64,      /* descriptors that the rules of one set use */
-    RULES_HITS_MAX = 16,       /* limits that apply to one request */
+    RULES_HITS_MAX = 16,       /* rules and limits that apply to one request */
+    RULES_LIMITS_MAX = 4,      /* of a rule */
     RULES_KEY_PARTS_MAX = 6,
-    RULES_KEY_LINKS_MAX = 8, /* descriptors in a chain: a | b */
+    RULES_KEY_LINKS_MAX = 8,     /* descriptors in a chain: a | b */
     RULES_KEY_BYTES_MAX = 1024,  /* one encoded key: key.h says how it stays below */
     RULES_PATH_BYTES_MAX = 2048, /* longest path that is normalised */
     RULES_LIMIT_ID_BYTES = 16,
@@ -137,6 +138,7 @@ struct rules_request {
 struct rules_hit {
     const struct rules_rule *rule;
     struct rules_bytes key; /* injective encoding of the key parts; empty for [] */
+    uint32_t n_limits;      /* of the rule's, the first ones: all but where it is cut */
     bool
         is_address_standing_in; /* a key part was missing: the address took its place */
 };

@@ -33,6 +33,17 @@ struct builder {
     struct frame frames[YAMLTREE_DEPTH_MAX];
 };
 
+const struct yamltree_node *yamltree_child(const struct yamltree_node *node,
+                                           const char *key)
+{
+    const struct yamltree_node *it = node->first;
+
+    while (it != NULL && strcmp(it->key, key) != 0) {
+        it = it->next;
+    }
+    return it;
+}
+
 const struct yamltree_node *yamltree_root(const struct yamltree *tree)
 {
     return tree->root;

@@ -47,6 +47,10 @@ struct yamltree_node {
     const struct yamltree_node *next;  /* next sibling */
 };
 
+/** @return the child of a mapping that has this key, or NULL */
+const struct yamltree_node *yamltree_child(const struct yamltree_node *node,
+                                           const char *key);
+
 struct yamltree;
 
 /**

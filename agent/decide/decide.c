@@ -139,7 +139,7 @@ static void add_charges(struct decide_request *request)
     const struct rules_result *result = &request->result;
     for (uint32_t i = 0; i < result->n_hits; i++) {
         const struct rules_hit *hit = &result->hits[i];
-        for (uint32_t j = 0; j < hit->rule->n_limits; j++) {
+        for (uint32_t j = 0; j < hit->n_limits; j++) {
             const struct rules_limit *rules_limit = &hit->rule->limits[j];
             ENSURE(take->n_charges < STORE_CHARGES_MAX);
             unsigned at = take->n_charges++;

@@ -26,30 +26,37 @@ static char *file_read(const char *path, size_t *len)
     return buf;
 }
 
+static void limit_print(const struct rules_limit *limit, FILE *out)
+{
+    (void)fprintf(out,
+                  "  %s %s %" PRId64 " per %" PRId64 " us, burst %" PRId64 ", %" PRId64
+                  " ticks of %" PRId64 " us\n  ",
+                  limit->name,
+                  limit->algorithm == RULES_TOKEN_BUCKET ? "token_bucket"
+                                                         : "sliding_window",
+                  limit->requests, limit->per_us, limit->burst, limit->per_ticks,
+                  limit->tick_us);
+    for (size_t i = 0; i < RULES_LIMIT_ID_BYTES; i++) {
+        (void)fprintf(out, "%02x", limit->id[i]);
+    }
+    (void)fprintf(out, "\n");
+}
+
 static void set_print(const struct rules_set *set, FILE *out)
 {
     (void)fprintf(out, "domain %s, %u rules, %u limits\n", rules_set_domain(set),
                   rules_set_n_rules(set), rules_set_n_limits(set));
     for (uint32_t i = 0; i < rules_set_n_rules(set); i++) {
         const struct rules_rule *rule = rules_set_rule(set, i);
-        const struct rules_limit *limit = rule->limits;
 
         (void)fprintf(out, "%s owner=%s %s%s%s\n", rule->name,
                       rule->owner != NULL ? rule->owner : "-",
                       rule->mode == RULES_SHADOW ? "shadow" : "enforce",
                       rule->is_keyed ? " keyed" : "",
                       rule->is_advertised ? " shown" : "");
-        (void)fprintf(out,
-                      "  %s %" PRId64 " per %" PRId64 " us, burst %" PRId64 ", %" PRId64
-                      " ticks of %" PRId64 " us\n  ",
-                      limit->algorithm == RULES_TOKEN_BUCKET ? "token_bucket"
-                                                             : "sliding_window",
-                      limit->requests, limit->per_us, limit->burst, limit->per_ticks,
-                      limit->tick_us);
-        for (size_t j = 0; j < RULES_LIMIT_ID_BYTES; j++) {
-            (void)fprintf(out, "%02x", limit->id[j]);
+        for (uint32_t j = 0; j < rule->n_limits; j++) {
+            limit_print(&rule->limits[j], out);
         }
-        (void)fprintf(out, "\n");
     }
 }
 

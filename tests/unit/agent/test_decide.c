@@ -410,6 +410,35 @@ static void only_chosen_variables_are_sent(void **context)
     assert_string_equal(d->ack.actions[0].name, "deny");
 }
 
+static void limits_of_one_rule_are_charged_together_or_not_at_all(void **context)
+{
+    struct decider *d = *context;
+    static const char TIERS[] =
+        "version: 1\n"
+        "domain: api\n"
+        "rules:\n"
+        "  - name: tiers\n"
+        "    key: [key]\n"
+        "    limits:\n"
+        "      - { name: short, requests: 2, per: 1s, burst: 2 }\n"
+        "      - { name: long, requests: 3, per: 60s }\n";
+    decider_fini(d);
+    assert_true(decider_init(d, TIERS));
+    for (int i = 0; i < 4; i++) {
+        request(d, "/", "a");
+    }
+    assert_string_equal(decoded_ack_text(&d->ack, "rule"), "tiers.short");
+    assert_string_equal(decoded_ack_text(&d->ack, "ratelimit"),
+                        "\"tiers.short\";r=0;t=1");
+    decider_begin(d);
+    decider_message(d, "ratelimit-check");
+    decider_text(d, "key", "a");
+    assert_true(decider_decide(d, START_US + US_PER_S));
+    assert_string_equal(d->ack.actions[0].text, "allow");
+    assert_string_equal(decoded_ack_text(&d->ack, "rule"), "tiers.long");
+    assert_int_equal(decoded_ack_number(&d->ack, "remaining"), 0);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -432,6 +461,7 @@ int main(void)
         TEST(unmatched_request_is_allowed_with_its_reason),
         TEST(small_frame_keeps_the_decision),
         TEST(only_chosen_variables_are_sent),
+        TEST(limits_of_one_rule_are_charged_together_or_not_at_all),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -343,6 +343,32 @@ static void test_cut(void **state)
     assert_int_equal(result.n_matched, 40);
 }
 
+/** A rule of several limits is cut where the room ends. */
+static void test_cut_inside_a_rule(void **state)
+{
+    static char text[4096];
+    size_t len = (size_t)snprintf(text, sizeof text, HEAD);
+
+    (void)state;
+    for (int i = 0; i < 7; i++) {
+        len += (size_t)
+            snprintf(text + len, sizeof text - len,
+                     "- {name: r%d, key: [], limits: [{name: a, requests: 1, "
+                     "per: 1s}, {name: b, requests: 1, per: 2s}, "
+                     "{name: c, requests: 1, per: 3s}]}\n",
+                     i);
+    }
+    reload(text);
+    expect("r0 r1 r2 r3 r4 r5");
+    assert_true(result.is_cut);
+    assert_int_equal(result.hits[4].n_limits, 3);
+    assert_int_equal(result.hits[5].n_limits, 1);
+    assert_string_equal(result.hits[5].rule->limits[0].name, "r5.a");
+    assert_int_equal(result.hits[5].rule->limits[0].idx, 15);
+    assert_memory_not_equal(result.hits[5].rule->limits[0].id,
+                            result.hits[5].rule->limits[1].id, RULES_LIMIT_ID_BYTES);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -360,6 +386,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_limit_ids, setup, teardown),
         cmocka_unit_test_setup_teardown(test_longest_key, setup, teardown),
         cmocka_unit_test_setup_teardown(test_cut, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_cut_inside_a_rule, setup, teardown),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -5,12 +5,14 @@
 #include "tests/unit/rules/support.h"
 
 /* A rule is wrong in one place; the place is what the table says. */
-#define HEAD        "version: 1\ndomain: d\nrules:\n"
-#define RULE(body)  HEAD "- name: a\n" body
-#define WITH(line)  RULE("  key: [ip]\n  limit: {requests: 1, per: 1s}\n" line)
-#define LIMIT(body) RULE("  key: [ip]\n  limit: " body "\n")
-#define MATCH(body) WITH("  match: " body "\n")
-#define KEY(body)   RULE("  limit: {requests: 1, per: 1s}\n  key: " body "\n")
+#define HEAD         "version: 1\ndomain: d\nrules:\n"
+#define RULE(body)   HEAD "- name: a\n" body
+#define WITH(line)   RULE("  key: [ip]\n  limit: {requests: 1, per: 1s}\n" line)
+#define LIMIT(body)  RULE("  key: [ip]\n  limit: " body "\n")
+#define LIMITS(body) RULE("  key: [ip]\n  limits: " body "\n")
+#define TIER(name)   "{name: " name ", requests: 1, per: 1s}, "
+#define MATCH(body)  WITH("  match: " body "\n")
+#define KEY(body)    RULE("  limit: {requests: 1, per: 1s}\n  key: " body "\n")
 
 struct fault {
     const char *text;
@@ -60,7 +62,17 @@ static const struct fault faults[] = {
     {WITH("  ip_prefix: {v6: 129}\n"), "bad-amount", 7, 19},
     {WITH("  ip_prefix: {v6: [1]}\n"), "bad-type", 7, 19},
     {WITH("  ip_prefix: {v5: 1}\n"), "unknown-field", 7, 15},
-    {WITH("  limits: []\n"), "not-yet", 7, 3},
+    {WITH("  limits: [{name: a, requests: 1, per: 1s}]\n"), "limit-and-limits", 7, 3},
+    {RULE("  key: [ip]\n"), "missing-field", 4, 3},
+    {LIMITS("{}"), "bad-type", 6, 11},
+    {LIMITS("[]"), "too-many-limits", 6, 11},
+    {LIMITS("[" TIER("a") TIER("b") TIER("c") TIER("d") TIER("e") "]"),
+     "too-many-limits", 6, 11},
+    {LIMITS("[{requests: 1, per: 1s}]"), "missing-field", 6, 12},
+    {LIMITS("[{name: A, requests: 1, per: 1s}]"), "bad-name", 6, 19},
+    {LIMITS("[" TIER("a") TIER("a") "]"), "duplicate-name", 6, 52},
+    {LIMITS("[5]"), "bad-type", 6, 12},
+    {LIMIT("{name: a, requests: 1, per: 1s}"), "unknown-field", 6, 11},
     {WITH("  plans: {}\n"), "not-yet", 7, 3},
     {WITH("  cost: 1\n"), "not-yet", 7, 3},
     {WITH("  costs: []\n"), "not-yet", 7, 3},
@@ -96,7 +108,7 @@ static const struct fault faults[] = {
     {LIMIT("{requests: 1, per: 1s, algorithm: leaky_bucket}"), "not-yet", 6, 44},
     {LIMIT("{requests: 1, per: 1s, algorithm: gcra}"), "bad-choice", 6, 44},
     {LIMIT("{requests: 1, per: 1s, algorithm: []}"), "bad-type", 6, 44},
-    {LIMIT("{requests: 1, per: 1s, name: n}"), "not-yet", 6, 33},
+    {LIMIT("{requests: 1, per: 1s, name: n}"), "unknown-field", 6, 33},
     {LIMIT("{requests: 1, per: 1s, timezone: UTC}"), "not-yet", 6, 33},
     {LIMIT("{requests: 1, per: 1s, max_delay: 1s}"), "not-yet", 6, 33},
     /* match */
@@ -340,6 +352,7 @@ static void test_good(void **state)
         KEY("[]"),
         KEY("[a, b, c, d, e, ip]"),
         KEY("[a | b | ip, a, a|b]"),
+        LIMITS("[" TIER("a") TIER("b") TIER("c") TIER("d") "]"),
         WITH("  no_key: skip\n  ip_prefix: {v4: 24, v6: 56}\n"),
         WITH("  no_key: ip\n  ip_prefix: {}\n"),
     };
