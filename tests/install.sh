@@ -7,6 +7,9 @@ declare -A packages=(
     [build]="cmake ninja-build gcc libc6-dev pkgconf libev-dev libyaml-dev libsodium-dev libcmocka-dev"
     [demo]="haproxy curl"
     [test]="haproxy varnish socat curl"
+    [fuzz]="clang libclang-rt-14-dev"
+    [coverage]="gcovr"
+    [load]="wrk"
 )
 policy=/usr/sbin/policy-rc.d
 
