@@ -17,7 +17,10 @@ struct rules_parse {
     struct rules_diags *diags;
     struct rules_arena *arena;
     struct rules_ast *ast;
-    bool is_slots_told; /* too many descriptors: said once */
+    const struct yamltree_node *required; /* names of fields each rule must have */
+    const struct yamltree_node *defaults; /* NULL: none */
+    struct rules_ast_rule rule;           /* what a rule is before it is read */
+    bool is_slots_told;                   /* too many descriptors: said once */
     bool is_memory_told;
 };
 

@@ -151,6 +151,103 @@ enum {
 _Static_assert((size_t)N_RULE_FIELDS <= (size_t)RULES_FIELDS_MAX,
                "a table of fields is too long");
 
+/** What makes a rule the one it is has no default. */
+static bool has_default(const char *field)
+{
+    static const char *const own[] = {"name",   "match",   "key",      "limit",
+                                      "limits", "expires", "overrides"};
+
+    for (size_t i = 0; i < sizeof own / sizeof own[0]; i++) {
+        if (strcmp(own[i], field) == 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/** Read what rules have that do not say otherwise. */
+static void defaults_read(struct rules_parse *parse, const struct yamltree_node *node,
+                          struct rules_ast_rule *rule)
+{
+    struct rules_field fields[N_RULE_FIELDS];
+    size_t n = 0;
+
+    for (size_t i = 0; i < N_RULE_FIELDS; i++) {
+        if (has_default(rule_fields[i].name)) {
+            fields[n++] = rule_fields[i];
+        }
+    }
+    (void)rules_fields_read(parse, node, "defaults", fields, n, rule);
+}
+
+/** Report the fields of `require` that neither the rule nor `defaults` has. */
+static void required_check(struct rules_parse *parse, const struct yamltree_node *rule)
+{
+    for (const struct yamltree_node *it = parse->required; it != NULL; it = it->next) {
+        bool is_default = parse->defaults != NULL
+                          && yamltree_child(parse->defaults, it->text) != NULL;
+
+        if (!is_default && yamltree_child(rule, it->text) == NULL) {
+            RULES_FAIL(parse, rule->mark, rules_code_missing_field,
+                       "rule needs '%s', which the file requires", it->text);
+        }
+    }
+}
+
+/** @return whether a text is the name of a field that a rule can have now */
+static bool is_rule_field(struct rules_parse *parse, const struct yamltree_node *node)
+{
+    for (size_t i = 0; i < N_RULE_FIELDS; i++) {
+        if (strcmp(rule_fields[i].name, node->text) != 0) {
+            continue;
+        }
+        if (rule_fields[i].read == NULL) {
+            RULES_FAIL(parse, node->mark, rules_code_not_yet,
+                       "'%s' is planned but not built yet", node->text);
+        }
+        return true;
+    }
+    return false;
+}
+
+/** @return whether `require` is a list of fields; reported when not */
+static bool require_check(struct rules_parse *parse, const struct yamltree_node *node)
+{
+    bool is_good = rules_node_is(parse, node, YAMLTREE_SEQUENCE, "require");
+
+    for (const struct yamltree_node *it = is_good ? node->first : NULL; it != NULL;
+         it = it->next) {
+        if (!rules_node_is(parse, it, YAMLTREE_SCALAR, "a field to require")) {
+            is_good = false;
+        } else if (!is_rule_field(parse, it)) {
+            RULES_FAIL(parse, it->mark, rules_code_bad_choice,
+                       "'%.64s' is no field of a rule", it->text);
+            is_good = false;
+        }
+    }
+    return is_good;
+}
+
+/** What holds for all rules is read first, wherever it stands in the file. */
+static void preamble_read(struct rules_parse *parse, const struct yamltree_node *root,
+                          struct rules_ast_rule *rule)
+{
+    const struct yamltree_node *require = yamltree_child(root, "require");
+
+    *rule = (struct rules_ast_rule){.is_advertised = true,
+                                    .ip_prefix = RULES_IP_PREFIX_DEFAULT};
+    parse->defaults = yamltree_child(root, "defaults");
+    if (parse->defaults != NULL) {
+        defaults_read(parse, parse->defaults, rule);
+    }
+    if (parse->defaults != NULL && parse->defaults->kind != YAMLTREE_MAPPING) {
+        parse->defaults = NULL;
+    }
+    if (require != NULL && require_check(parse, require)) {
+        parse->required = require->first;
+    }
+}
+
 static void on_duplicate_name(void *context, const struct rules_unique_item *first,
                               const struct rules_unique_item *again)
 {
@@ -223,10 +320,10 @@ static void read_rules(struct rules_parse *parse, const struct yamltree_node *no
     for (const struct yamltree_node *it = node->first; it != NULL; it = it->next) {
         struct rules_ast_rule *rule = &ast->rules[ast->n_rules++];
 
-        rule->is_advertised = true;
-        rule->ip_prefix = RULES_IP_PREFIX_DEFAULT;
+        *rule = parse->rule;
         if (rules_fields_read(parse, it, "rule", rule_fields, N_RULE_FIELDS, rule)) {
             limits_check(parse, it);
+            required_check(parse, it);
         }
     }
     names_check(parse);
@@ -249,10 +346,19 @@ static void read_domain(struct rules_parse *parse, const struct yamltree_node *n
     ast->domain = rules_name_read(parse, node);
 }
 
+/** `require` and `defaults` are read already. */
+static void skip_field(struct rules_parse *parse, const struct yamltree_node *node,
+                       void *into)
+{
+    (void)parse;
+    (void)node;
+    (void)into;
+}
+
 static const struct rules_field file_fields[] = {
     {"version", read_version, true}, {"domain", read_domain, true},
-    {"rules", read_rules, true},     {"require", NULL, false},
-    {"include", NULL, false},        {"defaults", NULL, false},
+    {"rules", read_rules, true},     {"require", skip_field, false},
+    {"include", NULL, false},        {"defaults", skip_field, false},
     {"lists", NULL, false},          {"clients", NULL, false},
 };
 
@@ -272,6 +378,9 @@ void rules_ast_parse(const struct yamltree *tree, struct rules_arena *arena,
     *ast = (struct rules_ast){.slot_path = -1};
     ast->slots[RULES_SLOT_IP] = ip;
     ast->n_slots = 1;
+    if (yamltree_root(tree)->kind == YAMLTREE_MAPPING) {
+        preamble_read(&parse, yamltree_root(tree), &parse.rule);
+    }
     (void)rules_fields_read(&parse, yamltree_root(tree), "file", file_fields,
                             N_FILE_FIELDS, ast);
 }

@@ -148,10 +148,28 @@ static void test_out_of_memory(void **state)
     rules_set_free(set);
 }
 
+/** What a rule does not say, `defaults` says, wherever it stands. */
+static void test_defaults(void **state)
+{
+    struct rules_set *set = load_good(
+        "version: 1\ndomain: d\nrules:\n"
+        "- {name: a, key: [ip], limit: {requests: 1, per: 1s}}\n"
+        "- {name: b, key: [ip], limit: {requests: 1, per: 1s}, mode: enforce, owner: me}\n"
+        "defaults: {mode: shadow, owner: team}\n");
+
+    (void)state;
+    assert_string_equal(rules_set_rule(set, 0)->owner, "team");
+    assert_int_equal(rules_set_rule(set, 0)->mode, RULES_SHADOW);
+    assert_string_equal(rules_set_rule(set, 1)->owner, "me");
+    assert_int_equal(rules_set_rule(set, 1)->mode, RULES_ENFORCE);
+    rules_set_free(set);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_set),
+        cmocka_unit_test(test_defaults),
         cmocka_unit_test(test_ids),
         cmocka_unit_test(test_out_of_memory),
     };
