@@ -12,9 +12,8 @@
 #ifndef RULES_TABLE_H
 #define RULES_TABLE_H
 
-#include <string.h>
-
 #include "rules/arena.h"
+#include "rules/bytes.h"
 
 /** No number: what find returns when there is nothing. */
 #define RULES_NONE UINT32_MAX
@@ -44,23 +43,6 @@ RULES_MUST_USE bool rules_table_init(struct rules_table *table,
 uint32_t *rules_table_put(struct rules_table *table, uint32_t tag,
                           struct rules_bytes bytes, uint32_t value);
 
-/** The last 0 to 8 bytes as a number: overlapping loads instead of a loop. */
-static inline uint64_t rules_table_tail(const uint8_t *p, size_t len)
-{
-    uint32_t head = 0;
-    uint32_t tail = 0;
-
-    if (len >= 4) {
-        memcpy(&head, p, 4);
-        memcpy(&tail, p + len - 4, 4);
-        return (uint64_t)head << 32 | tail;
-    }
-    if (len == 0) {
-        return 0;
-    }
-    return (uint64_t)p[0] << 16 | (uint64_t)p[len / 2] << 8 | p[len - 1];
-}
-
 static inline uint32_t rules_table_hash(uint32_t tag, struct rules_bytes bytes)
 {
     const uint64_t odd = UINT64_C(0x9e3779b97f4a7c15);
@@ -74,7 +56,7 @@ static inline uint32_t rules_table_hash(uint32_t tag, struct rules_bytes bytes)
         hash = (hash ^ word) * odd;
         hash ^= hash >> 32;
     }
-    word = rules_table_tail(p, left);
+    word = rules_bytes_word(p, left);
     hash = (hash ^ word) * odd;
     hash ^= hash >> 32;
     return (uint32_t)(hash * odd >> 32);
@@ -83,14 +65,8 @@ static inline uint32_t rules_table_hash(uint32_t tag, struct rules_bytes bytes)
 static inline bool rules_entry_is(const struct rules_entry *entry, uint32_t hash,
                                   uint32_t tag, struct rules_bytes bytes)
 {
-    if (entry->hash != hash || entry->tag != tag || entry->len != bytes.len) {
-        return false;
-    }
-    if (bytes.len <= 8) {
-        return rules_table_tail(entry->ptr, bytes.len)
-               == rules_table_tail(bytes.ptr, bytes.len);
-    }
-    return memcmp(entry->ptr, bytes.ptr, bytes.len) == 0;
+    return entry->hash == hash && entry->tag == tag
+           && rules_bytes_equal((struct rules_bytes){entry->ptr, entry->len}, bytes);
 }
 
 /** @return the value of an entry, or RULES_NONE */

@@ -4,14 +4,6 @@ enum {
     BE32_BYTES = 4
 };
 
-void spop_reader_fail(struct spop_reader *r, enum spop_status status)
-{
-    SPOP_ENSURE(status < 0);
-    if (r->status == SPOP_OK) {
-        r->status = status;
-    }
-}
-
 uint32_t spop_read_be32(struct spop_reader *r)
 {
     if (!spop_reader_has(r, BE32_BYTES)) {
@@ -22,19 +14,6 @@ uint32_t spop_read_be32(struct spop_reader *r)
         value = value << 8 | r->ptr[i];
     }
     spop_reader_skip(r, BE32_BYTES);
-    return value;
-}
-
-uint64_t spop_read_long_varint(struct spop_reader *r)
-{
-    if (r->status != SPOP_OK) {
-        return 0;
-    }
-    uint64_t value = 0;
-    size_t n_bytes = 0;
-    struct spop_bytes left = {.ptr = r->ptr, .len = r->len};
-    r->status = spop_varint_decode(left, &value, &n_bytes);
-    spop_reader_skip(r, n_bytes);
     return value;
 }
 

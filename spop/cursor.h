@@ -9,7 +9,8 @@
  * Errors:    `status`; the position stays where the failing call began.
  * Limits:    the memory given; a length is compared with what is left.
  *
- * The small ones are inline: every byte of a request goes through them.
+ * The small ones are inline, and none of these lets the reader's address go further: a
+ * reader on the stack then lives in registers. Every byte of a request goes through them.
  */
 #ifndef SPOP_CURSOR_H
 #define SPOP_CURSOR_H
@@ -39,7 +40,13 @@ static inline void spop_reader_init(struct spop_reader *r, struct spop_bytes byt
 }
 
 /** Make `status`, an error, the reader's, unless it has one already. */
-void spop_reader_fail(struct spop_reader *r, enum spop_status status);
+static inline void spop_reader_fail(struct spop_reader *r, enum spop_status status)
+{
+    SPOP_ENSURE(status < 0);
+    if (r->status == SPOP_OK) {
+        r->status = status;
+    }
+}
 
 /** Whether `len` bytes are left; an error when they are not. */
 static inline bool spop_reader_has(struct spop_reader *r, uint64_t len)
@@ -75,14 +82,21 @@ static inline uint8_t spop_read_u8(struct spop_reader *r)
 
 uint32_t spop_read_be32(struct spop_reader *r);
 
-/** A peers varint of more than a byte, or none; for spop_read_varint. */
-uint64_t spop_read_long_varint(struct spop_reader *r);
-
 /** A peers varint (spop/varint.h). */
 static inline uint64_t spop_read_varint(struct spop_reader *r)
 {
-    bool is_short = r->status == SPOP_OK && r->len > 0 && r->ptr[0] < SPOP_VARINT_LONG;
-    return is_short ? spop_read_u8(r) : spop_read_long_varint(r);
+    if (r->status != SPOP_OK) {
+        return 0;
+    }
+    if (r->len > 0 && r->ptr[0] < SPOP_VARINT_LONG) {
+        return spop_read_u8(r);
+    }
+    uint64_t value = 0;
+    size_t n_bytes = 0;
+    r->status = spop_varint_decode((struct spop_bytes){.ptr = r->ptr, .len = r->len},
+                                   &value, &n_bytes);
+    spop_reader_skip(r, n_bytes);
+    return value;
 }
 
 /** `len` bytes as a view; compared with what is left, never added to a pointer. */

@@ -31,23 +31,3 @@ enum spop_status spop_notify_next_message(struct spop_notify *it,
     *msg = next;
     return SPOP_OK;
 }
-
-enum spop_status spop_notify_next_arg(struct spop_notify *it, struct spop_arg *arg)
-{
-    struct spop_reader *r = &it->reader;
-    if (r->status != SPOP_OK) {
-        return r->status;
-    }
-    if (it->n_args_left == 0) {
-        return SPOP_END;
-    }
-    struct spop_arg next;
-    next.name = spop_read_string(r);
-    spop_value_decode(r, &next.value);
-    if (r->status != SPOP_OK) {
-        return r->status;
-    }
-    it->n_args_left--;
-    *arg = next;
-    return SPOP_OK;
-}

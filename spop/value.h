@@ -35,13 +35,59 @@ struct spop_value {
     };
 };
 
+/* A type byte is flags << 4 | type. Only BOOL has a flag. */
+enum {
+    SPOP_VALUE_TYPE_MASK = 0x0f,
+    SPOP_VALUE_FLAGS_SHIFT = 4,
+    SPOP_VALUE_FLAG_TRUE = 1,
+    SPOP_VALUE_IPV4_BYTES = 4,
+    SPOP_VALUE_IPV6_BYTES = 16,
+};
+
 /**
  * Decode one typed value and move past it.
  *
  * @param value  filled when the reader is still ok afterwards, else a NULL value
  * @errors  through the reader: SPOP_ERR_SHORT, SPOP_ERR_VARINT, SPOP_ERR_TYPE
  */
-void spop_value_decode(struct spop_reader *r, struct spop_value *value);
+static inline void spop_value_decode(struct spop_reader *r, struct spop_value *value)
+{
+    struct spop_reader start = *r;
+    uint8_t byte = spop_read_u8(r);
+    value->type = (enum spop_value_type)(byte & SPOP_VALUE_TYPE_MASK);
+    switch (value->type) {
+    case SPOP_VALUE_NULL:
+        break;
+    case SPOP_VALUE_BOOL:
+        /* Exactly 1, as HAProxy's own decoder has it: 31 and f1 are false. */
+        value->boolean = byte >> SPOP_VALUE_FLAGS_SHIFT == SPOP_VALUE_FLAG_TRUE;
+        break;
+    case SPOP_VALUE_INT32:
+    case SPOP_VALUE_UINT32:
+    case SPOP_VALUE_INT64:
+    case SPOP_VALUE_UINT64:
+        value->integer = spop_read_varint(r);
+        break;
+    case SPOP_VALUE_IPV4:
+        value->bytes = spop_read_bytes(r, SPOP_VALUE_IPV4_BYTES);
+        break;
+    case SPOP_VALUE_IPV6:
+        value->bytes = spop_read_bytes(r, SPOP_VALUE_IPV6_BYTES);
+        break;
+    case SPOP_VALUE_STRING:
+    case SPOP_VALUE_BINARY:
+        value->bytes = spop_read_string(r);
+        break;
+    default:
+        spop_reader_fail(r, SPOP_ERR_TYPE);
+        break;
+    }
+    if (r->status != SPOP_OK) {
+        r->ptr = start.ptr;
+        r->len = start.len;
+        value->type = SPOP_VALUE_NULL;
+    }
+}
 
 /** Encode `value`; through the writer SPOP_ERR_ROOM. */
 void spop_value_encode(struct spop_writer *w, const struct spop_value *value);

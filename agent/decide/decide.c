@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "rules/bytes.h"
+#include "spop/bytes.h"
 #include "spop/notify.h"
 
 #include "agent/decide/text.h"
@@ -14,15 +16,15 @@ static bool is_text(struct spop_bytes bytes, const char *text, size_t text_len)
     return bytes.len == text_len && memcmp(bytes.ptr, text, text_len) == 0;
 }
 
-static struct rules_value number_value(char *buf, const struct spop_value *value)
+static struct rules_value number_value(char *buf, struct spop_value value)
 {
     struct text text = text_in(buf, DECIDE_NUMBER_BYTES_MAX);
     int64_t number = 0;
-    if (spop_value_int64(value, &number)) {
+    if (spop_value_int64(&value, &number)) {
         text_add_int64(&text, number);
     } else { /* a UINT64 beyond INT64_MAX: 19 or 20 digits */
-        text_add_int64(&text, (int64_t)(value->integer / 10));
-        text_add_int64(&text, (int64_t)(value->integer % 10));
+        text_add_int64(&text, (int64_t)(value.integer / 10));
+        text_add_int64(&text, (int64_t)(value.integer % 10));
     }
     struct rules_bytes bytes = {.ptr = (const uint8_t *)buf, .len = text.len};
     return (struct rules_value){.type = RULES_TEXT, .bytes = bytes};
@@ -38,17 +40,14 @@ static struct rules_value bytes_value(enum rules_value_type type,
 }
 
 /* The descriptor that an argument's value makes; `buf` holds the text of a number. */
-static struct rules_value descriptor_value(char *buf, const struct spop_value *value)
+static inline struct rules_value descriptor_value(char *buf, struct spop_value value)
 {
     static const char *const booleans[] = {"false", "true"};
-    switch (value->type) {
+    switch (value.type) {
     case SPOP_VALUE_NULL:
         break;
-    case SPOP_VALUE_BOOL: {
-        const char *text = booleans[value->boolean];
-        struct rules_bytes bytes = {.ptr = (const uint8_t *)text, .len = strlen(text)};
-        return (struct rules_value){.type = RULES_TEXT, .bytes = bytes};
-    }
+    case SPOP_VALUE_BOOL:
+        return bytes_value(RULES_TEXT, spop_bytes_view(booleans[value.boolean]));
     case SPOP_VALUE_INT32:
     case SPOP_VALUE_UINT32:
     case SPOP_VALUE_INT64:
@@ -56,17 +55,17 @@ static struct rules_value descriptor_value(char *buf, const struct spop_value *v
         return number_value(buf, value);
     case SPOP_VALUE_IPV4:
     case SPOP_VALUE_IPV6:
-        return bytes_value(RULES_ADDRESS, value->bytes);
+        return bytes_value(RULES_ADDRESS, value.bytes);
     case SPOP_VALUE_STRING:
     case SPOP_VALUE_BINARY:
-        return bytes_value(RULES_TEXT, value->bytes);
+        return bytes_value(RULES_TEXT, value.bytes);
     }
     return (struct rules_value){.type = RULES_ABSENT};
 }
 
 /* What is absent in a later message does not take away what an earlier one said. */
-static void bind_descriptor(struct decide_request *request, int slot,
-                            const struct spop_value *value)
+static void bind_descriptor(struct decide_request *request, unsigned slot,
+                            struct spop_value value)
 {
     struct rules_value descriptor = descriptor_value(request->numbers[slot], value);
     if (descriptor.type != RULES_ABSENT) {
@@ -75,7 +74,7 @@ static void bind_descriptor(struct decide_request *request, int slot,
 }
 
 /* Whether a `domain` argument means this set: absent does, as does its name. */
-static bool is_own_domain(const struct decide_set *set, const struct spop_value *value)
+static bool is_own_domain(const struct decide_set *set, struct spop_value value)
 {
     char number[DECIDE_NUMBER_BYTES_MAX];
     struct rules_value domain = descriptor_value(number, value);
@@ -85,23 +84,52 @@ static bool is_own_domain(const struct decide_set *set, const struct spop_value 
                && is_text(bytes, set->domain, strlen(set->domain)));
 }
 
+static void learn_argument(const struct decide_set *set, struct spop_bytes name,
+                           struct decide_argument *known)
+{
+    struct rules_bytes bytes = {.ptr = name.ptr, .len = name.len};
+    if (name.len > sizeof(known->name)) {
+        *known = (struct decide_argument){0};
+        return;
+    }
+    known->slot_after = (uint8_t)(rules_set_slot(set->rules, bytes) + 1);
+    known->is_domain = is_text(name, domain_argument, sizeof(domain_argument) - 1);
+    known->name_len = (uint8_t)name.len;
+    memcpy(known->name, name.ptr, name.len);
+}
+
+/* What the name at a place of the message means. */
+static const struct decide_argument *find_argument(struct decide *decide,
+                                                   unsigned place,
+                                                   struct spop_bytes name)
+{
+    struct decide_argument *known = &decide->known[place % DECIDE_ARGUMENTS_KNOWN];
+    struct rules_bytes bytes = {.ptr = name.ptr, .len = name.len};
+    struct rules_bytes last = {.ptr = known->name, .len = known->name_len};
+    if (!rules_bytes_equal(bytes, last)) {
+        learn_argument(decide->set, name, known);
+    }
+    return known;
+}
+
 /* Read the arguments of one check message; false when the message is for another
  * domain. Errors of the payload stay in the iterator. */
 static bool bind_arguments(struct decide_request *request, struct spop_notify *it)
 {
-    const struct decide_set *set = request->decide->set;
     bool is_ours = true;
     struct spop_arg arg;
-    while (spop_notify_next_arg(it, &arg) == SPOP_OK) {
-        struct rules_bytes name = {.ptr = arg.name.ptr, .len = arg.name.len};
-        int slot = rules_set_slot(set->rules, name);
-        if (slot >= 0) {
-            bind_descriptor(request, slot, &arg.value);
+    struct spop_notify args = *it; /* a copy whose address goes nowhere: in registers */
+    for (unsigned i = 0; spop_notify_next_arg(&args, &arg) == SPOP_OK; i++) {
+        const struct decide_argument *argument = find_argument(request->decide, i,
+                                                               arg.name);
+        if (argument->slot_after > 0) {
+            bind_descriptor(request, argument->slot_after - 1U, arg.value);
         }
-        if (is_text(arg.name, domain_argument, sizeof(domain_argument) - 1)) {
-            is_ours = is_own_domain(set, &arg.value);
+        if (argument->is_domain) {
+            is_ours = is_own_domain(request->decide->set, arg.value);
         }
     }
+    *it = args;
     return is_ours;
 }
 

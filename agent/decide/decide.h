@@ -34,6 +34,7 @@ enum {
     DECIDE_PROBLEM_BYTES_MAX = 2560, /* of a body naming STORE_CHARGES_MAX limits */
     DECIDE_SHADOW_BYTES_MAX = 256,
     DECIDE_ACK_BYTES_MAX = 8192, /* room that decide_answer never exceeds */
+    DECIDE_ARGUMENTS_KNOWN = 32, /* places of a message whose names are remembered */
 };
 
 /** What the configuration chooses; the same for all workers. */
@@ -46,12 +47,26 @@ struct decide_options {
 /** Choose the variables; jitter is off until set. */
 void decide_options_init(struct decide_options *options, variable_set variables);
 
-/** What one worker decides with. */
+/**
+ * What an argument's name means to the rules. Zeroed it is the empty name, which means
+ * nothing to them.
+ */
+struct decide_argument {
+    uint8_t slot_after; /* the descriptor's slot + 1; 0: none */
+    bool is_domain;
+    uint8_t name_len;
+    uint8_t name[RULES_NAME_BYTES_MAX];
+};
+
+/** What one worker decides with. Zeroed but for the pointers. */
 struct decide {
     const struct decide_set *set;
     struct store *store;
     struct counters *counters;
     const struct decide_options *options;
+    /* The names that stood last at the places of a message: HAProxy sends the same ones
+     * in the same order, so that hardly any is looked up. They belong to `set`. */
+    struct decide_argument known[DECIDE_ARGUMENTS_KNOWN];
     char text_buf[DECIDE_PROBLEM_BYTES_MAX]; /* where a variable's text is built */
 };
 

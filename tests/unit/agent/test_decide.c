@@ -439,11 +439,44 @@ static void limits_of_one_rule_are_charged_together_or_not_at_all(void **context
     assert_int_equal(decoded_ack_number(&d->ack, "remaining"), 0);
 }
 
+/* What is remembered of one message's names never decides about the next one's. */
+static void names_may_change_places(void **context)
+{
+    struct decider *d = *context;
+    static const char LONG_NAME[] =
+        "key45678901234567890123456789012345678901234567890123456789012345";
+    static const char *const NAMES[][3] = {
+        {"path", "key", "other"},   {"key", "path", "other"},
+        {"", "key", "path"},        {"path", "ke", "key"},
+        {"key", "", "path"},        {LONG_NAME, "path", "key"},
+        {"path", "key", LONG_NAME}, {"host", "yek", "path"},
+    };
+    for (size_t i = 0; i < sizeof(NAMES) / sizeof(NAMES[0]); i++) {
+        char key[] = {(char)('a' + i), '\0'};
+        bool has_key = false;
+        decider_begin(d);
+        decider_message(d, "ratelimit-check");
+        for (size_t j = 0; j < 3; j++) {
+            bool is_key = strcmp(NAMES[i][j], "key") == 0;
+            has_key = has_key || is_key;
+            decider_text(d, NAMES[i][j],
+                         is_key                             ? key
+                         : strcmp(NAMES[i][j], "path") == 0 ? "/v1/things"
+                                                            : "rubbish");
+        }
+        assert_true(decider_decide(d, START_US));
+        assert_string_equal(decoded_ack_text(&d->ack, "rule"),
+                            has_key ? "per_key" : "everybody");
+        assert_true(!has_key || decoded_ack_number(&d->ack, "remaining") == 1);
+    }
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
         TEST(allow_says_what_is_left),
+        TEST(names_may_change_places),
         TEST(refusal_says_why_and_for_how_long),
         TEST(limit_that_is_not_advertised_stays_out_of_fields_and_body),
         TEST(shadow_rule_is_named_and_refuses_nobody),
