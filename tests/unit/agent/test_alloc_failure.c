@@ -1,6 +1,7 @@
 /* Whatever allocates when the agent starts, or when a connection or a person comes: its
  * n-th allocation fails, for every n. Each time it ends without a crash or a leak, and says
- * so; with none left to fail it works. libev is spared: it aborts, with a line of its own. */
+ * so; with none left to fail it works. libev is spared: it aborts, with a line of its own.
+ * Rules have a test of their own (tests/unit/rules/test_memory.c). */
 #include <fcntl.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -28,11 +29,11 @@
 #include "agent/net/worker.h"
 #include "agent/store/local.h"
 
+#include "tests/support/alloc_failure.h"
 #include "tests/support/alloc_probe.h"
 #include "tests/support/spop_client.h"
 
 static const char good_rules[] = "tests/golden/rules/readme.yaml";
-static const char bad_rules[] = "tests/golden/rules/misspelt.yaml";
 static const uint8_t secret[LOCAL_SECRET_BYTES] = {42};
 
 static struct {
@@ -146,84 +147,11 @@ static int tear_down(void **context)
     return rmdir(f.dir);
 }
 
-static void judge(unsigned n, bool ok, bool has_failed, long n_leaked)
-{
-    if (ok == has_failed || n_leaked != 0) {
-        fail_msg("allocation %u: %s, %ld blocks leaked", n,
-                 ok ? "went on" : "did not work", n_leaked);
-    }
-}
-
-/* Each n, until there are fewer than n allocations; `works` also judges how it failed. */
-static void fail_each(bool (*works)(void), unsigned least)
-{
-    unsigned n = 0;
-    bool has_failed = true;
-    while (has_failed) {
-        n++;
-        long live = alloc_live();
-        alloc_fail_at(n);
-        bool ok = works();
-        has_failed = alloc_has_failed();
-        alloc_fail_at(0);
-        judge(n, ok, has_failed, alloc_live() - live);
-    }
-    assert_in_range(n, least + 1, 100000);
-}
-
 static struct rules_set *load(const char *text, size_t len)
 {
     struct rules_bytes bytes = {.ptr = (const uint8_t *)text, .len = len};
     rules_diags_init(&f.diags, "rules.yaml");
     return rules_load("rules.yaml", bytes, &f.diags);
-}
-
-static bool is_out_of_memory(void)
-{
-    for (uint32_t i = 0; i < f.diags.n_kept; i++) {
-        if (strcmp(f.diags.kept[i].code, "out-of-memory") == 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
-static bool rules_work(void)
-{
-    struct rules_set *set = load(f.rules_text, f.rules_len);
-    bool ok = set != NULL;
-    assert_int_equal(f.diags.n_errors == 0, ok);
-    assert_int_equal(is_out_of_memory(), !ok);
-    rules_set_free(set);
-    return ok;
-}
-
-static void rules(void **context)
-{
-    (void)context;
-    fail_each(rules_work, 5);
-}
-
-static const char *bad_text;
-static size_t bad_len;
-
-/* All is said of a bad file, or that memory is short. */
-static bool bad_rules_are_told(void)
-{
-    assert_null(load(bad_text, bad_len));
-    assert_true(f.diags.n_errors > 0);
-    return !is_out_of_memory();
-}
-
-static void rules_with_errors(void **context)
-{
-    (void)context;
-    const char *error = NULL;
-    char *text = file_read(bad_rules, RULES_FILE_BYTES_MAX, &bad_len, &error);
-    assert_non_null(text);
-    bad_text = text;
-    fail_each(bad_rules_are_told, 3);
-    free(text);
 }
 
 static bool config_works(void)
@@ -238,7 +166,7 @@ static bool config_works(void)
 static void config(void **context)
 {
     (void)context;
-    fail_each(config_works, 5);
+    alloc_failure_each(config_works, 5);
 }
 
 static struct rules_set *rules_of_set;
@@ -276,7 +204,7 @@ static bool store_works(void)
 static void store(void **context)
 {
     (void)context;
-    fail_each(store_works, 1);
+    alloc_failure_each(store_works, 1);
 }
 
 static bool counters_work(void)
@@ -289,7 +217,7 @@ static bool counters_work(void)
 static void counters(void **context)
 {
     (void)context;
-    fail_each(counters_work, 2);
+    alloc_failure_each(counters_work, 2);
 }
 
 /* A worker without a thread. */
@@ -382,7 +310,7 @@ static void connection(void **context)
 {
     (void)context;
     make_worker();
-    fail_each(connection_works, 3);
+    alloc_failure_each(connection_works, 3);
     assert_true(is_told());
     struct counters *c = w.worker.decide.counters;
     assert_int_equal(counter_get(c, COUNTER_CONNECTIONS_FAILED), 2);
@@ -445,7 +373,7 @@ static void runtime(void **context)
 {
     (void)context;
     door_loop = ev_loop_new(EVFLAG_NOENV);
-    fail_each(door_works, 3);
+    alloc_failure_each(door_works, 3);
     ev_loop_destroy(door_loop);
 }
 
@@ -501,8 +429,8 @@ static void daemon_as_a_whole(void **context)
     while ((code & DAEMON_HAD_FAILURE) != 0) {
         (void)is_told();
         code = run_daemon(++n);
-        judge(n, (code & DAEMON_RAN) != 0, (code & DAEMON_HAD_FAILURE) != 0,
-              code & DAEMON_LEAKED);
+        alloc_failure_judge(n, (code & DAEMON_RAN) != 0,
+                            (code & DAEMON_HAD_FAILURE) != 0, code & DAEMON_LEAKED);
         assert_true(is_told()); /* why it does not start, or that it ends */
     }
     assert_in_range(n, 20, 100000);
@@ -511,8 +439,6 @@ static void daemon_as_a_whole(void **context)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rules),
-        cmocka_unit_test(rules_with_errors),
         cmocka_unit_test(config),
         cmocka_unit_test(set),
         cmocka_unit_test(store),

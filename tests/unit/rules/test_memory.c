@@ -1,0 +1,79 @@
+/* Every rules file of the golden tests, good and bad, with each allocation failing in turn;
+ * the arena asks for every piece by itself here. */
+#include <glob.h>
+#include <stdlib.h>
+
+#include "tests/support/alloc_failure.h"
+#include "tests/unit/rules/support.h"
+
+static struct {
+    char text[65536];
+    size_t len;
+    bool is_good;
+    struct rules_diags diags;
+} f;
+
+static struct rules_set *load(void)
+{
+    struct rules_bytes bytes = {.ptr = (const uint8_t *)f.text, .len = f.len};
+
+    rules_diags_init(&f.diags, "rules.yaml");
+    return rules_load("rules.yaml", bytes, &f.diags);
+}
+
+static bool is_out_of_memory(void)
+{
+    bool is_told = false;
+
+    for (uint32_t i = 0; i < f.diags.n_kept; i++) {
+        is_told = is_told || strcmp(f.diags.kept[i].code, "out-of-memory") == 0;
+    }
+    return is_told;
+}
+
+/* The file is judged as ever, or memory is said to be short. */
+static bool is_judged(void)
+{
+    struct rules_set *set = load();
+    bool is_short = is_out_of_memory();
+
+    assert_int_equal(set != NULL, f.diags.n_errors == 0);
+    assert_int_equal(set != NULL, f.is_good && !is_short);
+    rules_set_free(set);
+    return !is_short;
+}
+
+static void file_check(const char *path)
+{
+    FILE *file = fopen(path, "re");
+    struct rules_set *set;
+
+    assert_non_null(file);
+    f.len = fread(f.text, 1, sizeof f.text, file);
+    assert_int_equal(fclose(file), 0);
+    set = load();
+    f.is_good = set != NULL;
+    rules_set_free(set);
+    alloc_failure_each(is_judged, 2);
+}
+
+static void test_files(void **state)
+{
+    glob_t paths;
+
+    (void)state;
+    /* NOLINTNEXTLINE(concurrency-mt-unsafe) */
+    assert_int_equal(glob("tests/golden/rules/*.yaml", 0, NULL, &paths), 0);
+    assert_true(paths.gl_pathc >= 8);
+    for (size_t i = 0; i < paths.gl_pathc; i++) {
+        file_check(paths.gl_pathv[i]);
+    }
+    globfree(&paths);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_files)};
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
