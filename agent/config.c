@@ -115,6 +115,20 @@ static void read_rules(struct reader *reader, const struct yamltree_node *node)
     memcpy(reader->config->rules_path, text, node->text_len + 1);
 }
 
+static void read_state_dir(struct reader *reader, const struct yamltree_node *node)
+{
+    static const char want[] = "the absolute path of a directory";
+    const char *text = scalar(reader, node, want);
+    if (text == NULL) {
+        return;
+    }
+    if (text[0] != '/' || node->text_len >= CONFIG_PATH_BYTES_MAX) {
+        refuse(reader, node, want);
+        return;
+    }
+    memcpy(reader->config->state_dir, text, node->text_len + 1);
+}
+
 /* A size in bytes from text such as 64MiB; -1 when it is none, or out of bounds. */
 static int64_t parse_size(const char *text)
 {
@@ -354,6 +368,8 @@ static void read_log(struct reader *reader, const struct yamltree_node *node)
     X(workers, read_workers, "2", "threads, 1 to 64")                                   \
     X(rules, read_rules, "left out", "path of the rules file")                          \
     X(memory, read_memory, "64MiB", "hard cap of the local counters, 36 bytes each")    \
+    X(state_dir, read_state_dir, "left out",                                            \
+      "directory that keeps the counters over a restart")                               \
     X(headers, read_headers, "draft-8",                                                 \
       "draft-8, x-ratelimit, none, or a list of them")                                  \
     X(problem, read_problem, "true", "send a problem+json body with a refusal")         \
@@ -363,7 +379,6 @@ static void read_log(struct reader *reader, const struct yamltree_node *node)
       "variables to send beside those of headers and problem")                          \
     X(runtime, read_runtime, "left out", "runtime sockets: a path or {path, mode}")     \
     X(log, read_log, "{level: info}", "{level: error}, warning, info or debug")         \
-    X(state_dir, NULL, "", "")                                                          \
     X(deadline_ms, NULL, "", "")                                                        \
     X(http, NULL, "", "")                                                               \
     X(secret_file, NULL, "", "")                                                        \

@@ -47,6 +47,7 @@ struct config {
     bool has_problem;
     enum log_level log_level;
     char rules_path[CONFIG_PATH_BYTES_MAX]; /* empty: none given */
+    char state_dir[CONFIG_PATH_BYTES_MAX];  /* empty: counters end with the process */
 };
 
 void config_init(struct config *config);

@@ -41,6 +41,7 @@ static bool open_standard_descriptors(void)
 int main(int argc, char **argv)
 {
     (void)signal(SIGPIPE, SIG_IGN); /* a peer that went away is an error of send */
+    (void)signal(SIGXFSZ, SIG_IGN); /* so is a limit on file sizes of write */
     if (!open_standard_descriptors()) {
         return EXIT_CODE_FAILED;
     }

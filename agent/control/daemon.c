@@ -16,6 +16,7 @@
 
 #include "agent/clock.h"
 #include "agent/control/show.h"
+#include "agent/control/state.h"
 #include "agent/decide/decide.h"
 #include "agent/file.h"
 #include "agent/log.h"
@@ -33,9 +34,10 @@ struct daemon {
     unsigned connections_max;
     struct decide_options options;
     struct decide_set *set;
+    struct state *state; /* NULL without state_dir */
     struct store *store;
     unsigned n_counters;
-    struct counters *counters[SERVER_WORKERS_MAX];
+    struct counters *counters[SERVER_WORKERS_MAX + 1]; /* the last is this thread's */
     struct ev_loop *loop;
     struct server *server;
     unsigned n_runtimes;
@@ -124,10 +126,25 @@ out:
     return set;
 }
 
+/* Counters that are taken over were hashed with their agent's secret, and hold times of
+ * its clock. */
+static void choose_origin(const struct daemon *daemon, uint8_t *secret)
+{
+    const struct image_origin *origin = daemon->state != NULL
+                                            ? state_origin(daemon->state)
+                                            : NULL;
+    if (origin == NULL) {
+        randombytes_buf(secret, LOCAL_SECRET_BYTES);
+        return;
+    }
+    memcpy(secret, origin->secret, LOCAL_SECRET_BYTES);
+    clock_continue(origin->agent_at, origin->wall_us);
+}
+
 static bool make_store(struct daemon *daemon)
 {
     uint8_t secret[LOCAL_SECRET_BYTES];
-    randombytes_buf(secret, sizeof(secret));
+    choose_origin(daemon, secret);
     daemon->store = local_new(daemon->config->memory_bytes, secret);
     sodium_memzero(secret, sizeof(secret));
     if (daemon->store == NULL) {
@@ -141,7 +158,7 @@ static bool make_store(struct daemon *daemon)
 
 static bool make_counters(struct daemon *daemon)
 {
-    for (unsigned i = 0; i < daemon->config->n_workers; i++) {
+    for (unsigned i = 0; i <= daemon->config->n_workers; i++) {
         daemon->counters[i] = counters_new(daemon->set->n_limits);
         if (daemon->counters[i] == NULL) {
             log_error("out of memory");
@@ -150,6 +167,43 @@ static bool make_counters(struct daemon *daemon)
         daemon->n_counters++;
     }
     return true;
+}
+
+static bool open_state(struct daemon *daemon)
+{
+    if (daemon->config->state_dir[0] == '\0') {
+        return true;
+    }
+    daemon->state = state_open(daemon->config->state_dir);
+    return daemon->state != NULL;
+}
+
+static void restore_counters(struct daemon *daemon)
+{
+    if (daemon->state != NULL) {
+        state_restore(daemon->state, daemon->store,
+                      daemon->counters[daemon->config->n_workers]);
+    }
+}
+
+/* Whether a limit of the rules is so long that a crash should not forget it. */
+static bool has_long_limit(const struct rules_set *rules)
+{
+    int64_t longest_us = 0;
+    for (uint32_t i = 0; i < rules_set_n_rules(rules); i++) {
+        const struct rules_rule *rule = rules_set_rule(rules, i);
+        for (uint32_t j = 0; j < rule->n_limits; j++) {
+            int64_t per_us = rule->limits[j].per_us;
+            longest_us = per_us > longest_us ? per_us : longest_us;
+        }
+    }
+    return longest_us >= STATE_PERIODIC_PER_US;
+}
+
+static bool start_state(struct daemon *daemon)
+{
+    return daemon->state == NULL || !has_long_limit(daemon->set->rules)
+           || state_start(daemon->state, daemon->loop, daemon->store, STATE_PERIOD_S);
 }
 
 static bool start_server(struct daemon *daemon)
@@ -174,8 +228,10 @@ static bool start_runtimes(struct daemon *daemon)
         .set = daemon->set,
         .store = daemon->store,
         .server = daemon->server,
+        .state = daemon->state,
+        .n_workers = daemon->config->n_workers,
         .metrics = {.counters = daemon->counters,
-                    .n_workers = daemon->n_counters,
+                    .n_counters = daemon->n_counters,
                     .limit_name = show_limit_name,
                     .limit_context = daemon->set},
         .started_at = clock_now(),
@@ -220,19 +276,21 @@ static bool daemon_start(struct daemon *daemon)
         return false;
     }
     daemon->set = load_rules(daemon->config->rules_path);
-    if (daemon->set == NULL || !make_store(daemon) || !make_counters(daemon)) {
+    if (daemon->set == NULL || !open_state(daemon) || !make_store(daemon)
+        || !make_counters(daemon)) {
         return false;
     }
+    restore_counters(daemon);
     daemon->loop = ev_default_loop(EVBACKEND_EPOLL | EVFLAG_NOENV);
     if (daemon->loop == NULL) {
         log_error("cannot make an event loop");
         return false;
     }
     start_signals(daemon);
-    return start_server(daemon) && start_runtimes(daemon);
+    return start_server(daemon) && start_runtimes(daemon) && start_state(daemon);
 }
 
-static void daemon_release(struct daemon *daemon)
+static void daemon_release(struct daemon *daemon, bool has_served)
 {
     /* A second signal must not end by its default action what is ending well. */
     sigset_t all;
@@ -245,6 +303,10 @@ static void daemon_release(struct daemon *daemon)
         server_stop(daemon->server);
         server_free(daemon->server);
     }
+    if (daemon->state != NULL && has_served) {
+        state_write(daemon->state, daemon->store);
+    }
+    state_free(daemon->state);
     if (daemon->loop != NULL) {
         for (int i = 0; i < SIGNALS_HANDLED; i++) {
             ev_signal_stop(daemon->loop, &daemon->signals[i]);
@@ -285,6 +347,6 @@ bool daemon_run(const struct config *config)
         ev_run(daemon.loop, 0);
         log_info("stopping: answering what is in flight");
     }
-    daemon_release(&daemon);
+    daemon_release(&daemon, is_started);
     return is_started;
 }

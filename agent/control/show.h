@@ -11,6 +11,7 @@
 
 #include "agent/clock.h"
 #include "agent/control/runtime.h"
+#include "agent/control/state.h"
 #include "agent/decide/set.h"
 #include "agent/net/server.h"
 #include "agent/observe/metrics.h"
@@ -20,6 +21,8 @@ struct show_source {
     const struct decide_set *set;
     const struct store *store;
     const struct server *server;
+    struct state *state; /* NULL without state_dir */
+    unsigned n_workers;
     struct metrics_source metrics;
     struct instant started_at;
 };

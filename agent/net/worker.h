@@ -9,7 +9,7 @@
  *            | ------------------ | ------------------ | ----------- | ----------------- |
  *            | decide_set         | main, before start | all workers | immutable         |
  *            | decide_options     | main, before start | all workers | immutable         |
- *            | local store        | all workers        | all workers | set locks         |
+ *            | local store        | all workers, main  | all threads | set locks         |
  *            | counters           | their worker       | main        | relaxed atomics   |
  *            | mailbox            | main               | its worker  | mutex, ev_async   |
  *            | n_open             | main, all workers  | main        | atomic            |

@@ -1,7 +1,7 @@
 /**
  * @file agent/observe/counters.h  The one interface through which everybody counts.
  *
- * Model:     a block of counters a worker: one line of the table each, and for every
+ * Model:     a block of counters a thread: one line of the table each, and for every
  *            limit of the rules one for each outcome. Readers add the blocks up.
  * Ownership: counters_new / counters_free.
  * Threads:   a block has one writer; any thread may read it. All accesses are relaxed:

@@ -22,7 +22,7 @@ static const char *const outcome_labels[OUTCOMES_N] = {
 uint64_t metrics_sum(const struct metrics_source *source, enum counter counter)
 {
     uint64_t sum = 0;
-    for (unsigned i = 0; i < source->n_workers; i++) {
+    for (unsigned i = 0; i < source->n_counters; i++) {
         sum += counter_get(source->counters[i], counter);
     }
     return sum;
@@ -38,7 +38,7 @@ static void print_limit(const struct metrics_source *source, FILE *out, uint32_t
 {
     for (unsigned outcome = 0; outcome < OUTCOMES_N; outcome++) {
         uint64_t sum = 0;
-        for (unsigned i = 0; i < source->n_workers; i++) {
+        for (unsigned i = 0; i < source->n_counters; i++) {
             sum += counter_get_outcome(source->counters[i], idx, (enum outcome)outcome);
         }
         (void)fprintf(out,

@@ -1,7 +1,7 @@
 /**
  * @file agent/observe/metrics.h  Counters as text.
  *
- * Model:     adds up the workers' blocks and prints the Prometheus exposition format.
+ * Model:     adds up the threads' blocks and prints the Prometheus exposition format.
  *            Labels come from the rules only, never from a client.
  * Ownership: none.
  * Threads:   any; the counters go on meanwhile.
@@ -18,13 +18,13 @@
 typedef const char *metrics_limit_name_fn(const void *context, uint32_t idx);
 
 struct metrics_source {
-    struct counters *const *counters; /* one for each worker */
-    unsigned n_workers;
+    struct counters *const *counters; /* one for each thread that counts */
+    unsigned n_counters;
     metrics_limit_name_fn *limit_name;
     const void *limit_context;
 };
 
-/** The sum of one counter over all workers. */
+/** The sum of one counter over all threads. */
 uint64_t metrics_sum(const struct metrics_source *source, enum counter counter);
 
 void metrics_print(const struct metrics_source *source, FILE *out);

@@ -38,6 +38,7 @@ static void every_field(void **context)
                                  "workers: 4\n"
                                  "rules: /etc/rules.yaml\n"
                                  "memory: 1GiB\n"
+                                 "state_dir: /var/lib/agent\n"
                                  "headers: [draft-8, x-ratelimit]\n"
                                  "problem: false\n"
                                  "retry_jitter: 0.25\n"
@@ -53,6 +54,7 @@ static void every_field(void **context)
     assert_int_equal(config.n_workers, 4);
     assert_string_equal(config.rules_path, "/etc/rules.yaml");
     assert_int_equal(config.memory_bytes, (size_t)1 << 30);
+    assert_string_equal(config.state_dir, "/var/lib/agent");
     assert_false(config.has_problem);
     assert_int_equal(config.retry_jitter_permille, 250);
     assert_int_equal(config.n_runtimes, 2);
@@ -75,6 +77,7 @@ static void defaults(void **context)
     assert_int_equal(config.memory_bytes, 64 << 20);
     assert_int_equal(config.retry_jitter_permille, 100);
     assert_int_equal(config.n_listen, 0);
+    assert_string_equal(config.state_dir, "");
     variable_set want = variables_default() | VARIABLE_BIT(VARIABLE_RATELIMIT)
                         | VARIABLE_BIT(VARIABLE_POLICY)
                         | VARIABLE_BIT(VARIABLE_PROBLEM);
@@ -121,6 +124,8 @@ static void every_error_has_a_place(void **context)
         {"memory: 64\n", ":1:9:", "bad-value"},
         {"memory: 1KiB\n", ":1:9:", "bad-value"},
         {"memory: 99999999999999999999MiB\n", ":1:9:", "bad-value"},
+        {"state_dir: relative\n", ":1:12:", "bad-value"},
+        {"state_dir: [/a]\n", ":1:12:", "bad-value"},
         {"headers: draft-7\n", ":1:10:", "bad-value"},
         {"problem: yes\n", ":1:10:", "bad-value"},
         {"variables: [deny, nonsense]\n", ":1:19:", "bad-value"},

@@ -37,7 +37,7 @@ static void blocks_of_all_workers_add_up(void **context)
     counter_outcome(counters[1], 1, OUTCOME_REFUSED);
     counter_outcome(counters[1], 0, OUTCOME_WOULD_REFUSE);
     struct metrics_source source = {.counters = counters,
-                                    .n_workers = 2,
+                                    .n_counters = 2,
                                     .limit_name = limit_name};
     assert_int_equal(metrics_sum(&source, COUNTER_NOTIFIES), 7);
     assert_int_equal(metrics_sum(&source, COUNTER_ACKS), 0);
@@ -49,10 +49,9 @@ static void blocks_of_all_workers_add_up(void **context)
     metrics_print(&source, out);
     metrics_print_one(out, "connections", "gauge", "Open connections", -5);
     (void)fclose(out);
-    assert_has_line(text,
-                    "# HELP spoa_ratelimit_notifies_total NOTIFYs received\n"
-                    "# TYPE spoa_ratelimit_notifies_total counter\n"
-                    "spoa_ratelimit_notifies_total 7\n");
+    assert_has_line(text, "# HELP spoa_ratelimit_notifies_total NOTIFYs received\n"
+                          "# TYPE spoa_ratelimit_notifies_total counter\n"
+                          "spoa_ratelimit_notifies_total 7\n");
     assert_has_line(text, "\nspoa_ratelimit_decisions_total"
                           "{limit=\"second\",outcome=\"refused\"} 2\n");
     assert_has_line(text, "{limit=\"first\",outcome=\"would_refuse\"} 1\n");
