@@ -36,6 +36,25 @@ struct rules_ast_condition {
     struct rules_ast_value *values;
 };
 
+/** Conditions, one a descriptor, of which all must hold. */
+struct rules_ast_match {
+    uint32_t n_conditions;
+    struct rules_ast_condition *conditions;
+};
+
+/** What one request costs: a number, or an argument between two numbers. */
+struct rules_ast_cost {
+    bool is_from_slot;
+    uint32_t slot;
+    int64_t min; /* a number: min = max */
+    int64_t max;
+};
+
+struct rules_ast_costs_item {
+    struct rules_ast_match match;
+    int64_t cost;
+};
+
 /** A part of a key: the first of its descriptors that is present counts. */
 struct rules_ast_part {
     uint32_t n_links;
@@ -57,8 +76,10 @@ struct rules_ast_rule {
     const char *owner; /* NULL: not given */
     enum rules_mode mode;
     bool is_advertised; /* as given */
-    uint32_t n_conditions;
-    struct rules_ast_condition *conditions; /* one a descriptor */
+    struct rules_ast_match match;
+    struct rules_ast_cost cost;
+    uint32_t n_costs; /* the first that matches counts; else `cost` */
+    struct rules_ast_costs_item *costs;
     uint32_t n_key_parts;
     struct rules_ast_part key[RULES_KEY_PARTS_MAX];
     bool is_skipped_keyless; /* no_key: skip */

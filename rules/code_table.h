@@ -26,12 +26,13 @@
     X(duplicate_value, "duplicate-value")           \
     X(empty_value, "empty-value")                   \
     X(file_too_large, "file-too-large")             \
-    X(limit_and_limits, "limit-and-limits")         \
     X(missing_field, "missing-field")               \
     X(no_rules, "no-rules")                         \
     X(not_yet, "not-yet")                           \
+    X(one_of_two, "one-of-two")                     \
     X(out_of_memory, "out-of-memory")               \
     X(per_not_whole_ticks, "per-not-whole-ticks")   \
+    X(too_many_costs, "too-many-costs")             \
     X(too_many_descriptors, "too-many-descriptors") \
     X(too_many_key_parts, "too-many-key-parts")     \
     X(too_many_limits, "too-many-limits")           \

@@ -369,25 +369,56 @@ static bool compile_condition(struct compiler *c,
                        &to->n_network_lens);
 }
 
-static bool compile_matcher(struct compiler *c, uint32_t idx)
+/** @return the conditions, or NULL when memory ran out */
+static struct rules_condition *compile_match(struct compiler *c,
+                                             const struct rules_ast_match *from)
 {
-    const struct rules_ast_rule *from = &c->ast->rules[idx];
-    struct rules_matcher *matcher = &c->set->matchers[idx];
     struct rules_condition *conditions = rules_arena_array(&c->set->arena,
                                                            from->n_conditions,
                                                            sizeof *conditions);
 
-    if (conditions == NULL || !compile_parts(c, from, matcher)) {
+    for (uint32_t i = 0; conditions != NULL && i < from->n_conditions; i++) {
+        if (!compile_condition(c, &from->conditions[i], &conditions[i])) {
+            return NULL;
+        }
+    }
+    return conditions;
+}
+
+static bool compile_cost(struct compiler *c, const struct rules_ast_rule *from,
+                         struct rules_cost *to)
+{
+    struct rules_costs_item *items = rules_arena_array(&c->set->arena, from->n_costs,
+                                                       sizeof *items);
+
+    if (items == NULL) {
         return false;
     }
-    for (uint32_t i = 0; i < from->n_conditions; i++) {
-        if (!compile_condition(c, &from->conditions[i], &conditions[i])) {
+    for (uint32_t i = 0; i < from->n_costs; i++) {
+        items[i].n_conditions = from->costs[i].match.n_conditions;
+        items[i].conditions = compile_match(c, &from->costs[i].match);
+        items[i].cost = from->costs[i].cost;
+        if (items[i].conditions == NULL) {
             return false;
         }
     }
-    matcher->conditions = conditions;
-    matcher->n_conditions = from->n_conditions;
+    to->slot = from->cost.is_from_slot ? from->cost.slot : RULES_NONE;
+    to->min = from->cost.min;
+    to->max = from->cost.max;
+    to->n_items = from->n_costs;
+    to->items = items;
     return true;
+}
+
+static bool compile_matcher(struct compiler *c, uint32_t idx)
+{
+    const struct rules_ast_rule *from = &c->ast->rules[idx];
+    struct rules_matcher *matcher = &c->set->matchers[idx];
+
+    matcher->conditions = compile_match(c, &from->match);
+    matcher->n_conditions = from->match.n_conditions;
+    return matcher->conditions != NULL && compile_parts(c, from, matcher)
+           && compile_cost(c, from, &matcher->cost);
 }
 
 static struct rules_set *set_new(void)

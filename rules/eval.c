@@ -1,6 +1,7 @@
 #include "rules/key.h"
 #include "rules/path.h"
 #include "rules/program.h"
+#include "rules/units.h"
 
 /* A walk keeps at most one open branch a level, and the one it is on. */
 enum {
@@ -187,6 +188,17 @@ static bool condition_holds(const struct facts *facts,
     return is_match != condition->is_negated;
 }
 
+static bool conditions_hold(const struct facts *facts,
+                            const struct rules_condition *conditions, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        if (!condition_holds(facts, &conditions[i])) {
+            return false;
+        }
+    }
+    return true;
+}
+
 /** @return the first descriptor of a part that is present, or NULL */
 static const struct rules_link *link_find(const struct facts *facts,
                                           const struct rules_part *part)
@@ -238,10 +250,9 @@ static void rule_try(struct finding *finding, uint32_t rule)
     const struct facts *facts = finding->facts;
     const struct rules_matcher *matcher = &facts->set->matchers[rule];
 
-    for (uint32_t i = matcher->n_filed; i < matcher->n_conditions; i++) {
-        if (!condition_holds(facts, &matcher->conditions[i])) {
-            return;
-        }
+    if (!conditions_hold(facts, matcher->conditions + matcher->n_filed,
+                         matcher->n_conditions - matcher->n_filed)) {
+        return;
     }
     finding->result->n_matched++;
     if (key_is_possible(facts, matcher)) {
@@ -384,6 +395,51 @@ static void key_write(const struct facts *facts, const struct rules_matcher *mat
     hit->key = (struct rules_bytes){key, n};
 }
 
+/** @return the amount that a value is; -1 for none, INT64_MAX for too large a one */
+static int64_t amount_of(struct rules_value view)
+{
+    enum rules_units_status status;
+    int64_t amount = -1;
+
+    if (view.type != RULES_TEXT) {
+        return -1;
+    }
+    status = rules_amount_parse(view.bytes, &amount);
+    return status == RULES_UNITS_OUT_OF_RANGE ? INT64_MAX : amount;
+}
+
+/** @return what an argument says, brought between min and max; counted where it was not */
+static int64_t cost_read(const struct rules_cost *cost, struct rules_value view,
+                         struct rules_result *result)
+{
+    int64_t amount = amount_of(view);
+
+    if (amount < cost->min) {
+        result->n_costs_raised++;
+        return cost->min;
+    }
+    if (amount > cost->max) {
+        result->n_costs_lowered++;
+        return cost->max;
+    }
+    return amount;
+}
+
+static int64_t cost_find(const struct facts *facts, const struct rules_cost *cost,
+                         struct rules_result *result)
+{
+    for (uint32_t i = 0; i < cost->n_items; i++) {
+        const struct rules_costs_item *item = &cost->items[i];
+
+        if (conditions_hold(facts, item->conditions, item->n_conditions)) {
+            return item->cost;
+        }
+    }
+    return cost->slot == RULES_NONE
+               ? cost->min
+               : cost_read(cost, view_of(facts, cost->slot), result);
+}
+
 static void rules_find(struct finding *finding)
 {
     const struct rules_set *set = finding->facts->set;
@@ -421,6 +477,7 @@ static void hits_set(const struct finding *finding)
     for (uint32_t i = 0; i < finding->n_kept; i++) {
         uint32_t idx = finding->kept[i];
         const struct rules_rule *rule = &facts->set->rules[idx];
+        const struct rules_matcher *matcher = &facts->set->matchers[idx];
         uint32_t n_limits = rule->n_limits < room ? rule->n_limits : room;
         struct rules_hit *hit = &result->hits[i];
 
@@ -429,7 +486,8 @@ static void hits_set(const struct finding *finding)
             return;
         }
         *hit = (struct rules_hit){.rule = rule, .n_limits = n_limits};
-        key_write(facts, &facts->set->matchers[idx], result->keys[i], hit);
+        hit->cost = cost_find(facts, &matcher->cost, result);
+        key_write(facts, matcher, result->keys[i], hit);
         room -= n_limits;
         result->n_hits++;
     }
@@ -443,6 +501,8 @@ void rules_eval(const struct rules_set *set, const struct rules_request *request
 
     result->n_matched = 0;
     result->n_skipped_no_key = 0;
+    result->n_costs_raised = 0;
+    result->n_costs_lowered = 0;
     result->is_path_as_it_stands = false;
     facts.set = set;
     facts.request = request;

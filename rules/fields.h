@@ -75,8 +75,14 @@ bool rules_name_is_valid(struct rules_bytes name);
 int rules_parse_slot(struct rules_parse *parse, struct rules_bytes name,
                      struct rules_mark mark);
 
+/** Read conditions; nothing is every request. */
+void rules_match_read(struct rules_parse *parse, const struct yamltree_node *node,
+                      struct rules_ast_match *match);
+
 /* The fields that have a file of their own. `into` is a struct rules_ast_rule. */
 rules_field_fn rules_field_match;
+rules_field_fn rules_field_cost;
+rules_field_fn rules_field_costs;
 rules_field_fn rules_field_key;
 rules_field_fn rules_field_ip_prefix;
 rules_field_fn rules_field_limit;

@@ -127,14 +127,14 @@ static const struct rules_field rule_fields[] = {
     {"ip_prefix", rules_field_ip_prefix, false},
     {"limit", rules_field_limit, false},
     {"limits", rules_field_limits, false},
+    {"cost", rules_field_cost, false},
+    {"costs", rules_field_costs, false},
     {"mode", read_mode, false},
     {"advertise", read_advertise, false},
     {"store", read_store, false},
     {"review_by", NULL, false},
     {"expires", NULL, false},
     {"plans", NULL, false},
-    {"cost", NULL, false},
-    {"costs", NULL, false},
     {"charge", NULL, false},
     {"soft", NULL, false},
     {"action", NULL, false},
@@ -235,7 +235,8 @@ static void preamble_read(struct rules_parse *parse, const struct yamltree_node 
     const struct yamltree_node *require = yamltree_child(root, "require");
 
     *rule = (struct rules_ast_rule){.is_advertised = true,
-                                    .ip_prefix = RULES_IP_PREFIX_DEFAULT};
+                                    .ip_prefix = RULES_IP_PREFIX_DEFAULT,
+                                    .cost = {.min = 1, .max = 1}};
     parse->defaults = yamltree_child(root, "defaults");
     if (parse->defaults != NULL) {
         defaults_read(parse, parse->defaults, rule);
@@ -279,16 +280,22 @@ static void names_check(struct rules_parse *parse)
     rules_unique_check(items, n, on_duplicate_name, parse);
 }
 
-/** A rule has `limit` or `limits`. */
-static void limits_check(struct rules_parse *parse, const struct yamltree_node *node)
+/** What a rule says in two ways. */
+static void pairs_check(struct rules_parse *parse, const struct yamltree_node *node)
 {
-    bool has_limit = yamltree_child(node, "limit") != NULL;
-    const struct yamltree_node *limits = yamltree_child(node, "limits");
+    static const char *const pairs[][2] = {{"limit", "limits"}, {"cost", "costs"}};
 
-    if (has_limit && limits != NULL) {
-        RULES_FAIL(parse, limits->key_mark, rules_code_limit_and_limits,
-                   "a rule has 'limit' or 'limits', not both");
-    } else if (!has_limit && limits == NULL) {
+    for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++) {
+        const struct yamltree_node *first = yamltree_child(node, pairs[i][0]);
+        const struct yamltree_node *second = yamltree_child(node, pairs[i][1]);
+
+        if (first != NULL && second != NULL) {
+            RULES_FAIL(parse, second->key_mark, rules_code_one_of_two,
+                       "a rule has '%s' or '%s', not both", pairs[i][0], pairs[i][1]);
+        }
+    }
+    if (yamltree_child(node, "limit") == NULL
+        && yamltree_child(node, "limits") == NULL) {
         RULES_FAIL(parse, node->mark, rules_code_missing_field,
                    "rule needs 'limit' or 'limits'");
     }
@@ -322,7 +329,7 @@ static void read_rules(struct rules_parse *parse, const struct yamltree_node *no
 
         *rule = parse->rule;
         if (rules_fields_read(parse, it, "rule", rule_fields, N_RULE_FIELDS, rule)) {
-            limits_check(parse, it);
+            pairs_check(parse, it);
             required_check(parse, it);
         }
     }

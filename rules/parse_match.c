@@ -269,24 +269,23 @@ static void condition_read(struct rules_parse *parse, const struct yamltree_node
     }
 }
 
-void rules_field_match(struct rules_parse *parse, const struct yamltree_node *node,
-                       void *into)
+void rules_match_read(struct rules_parse *parse, const struct yamltree_node *node,
+                      struct rules_ast_match *match)
 {
-    struct rules_ast_rule *rule = into;
     bool is_nothing = node->kind == YAMLTREE_SCALAR && node->text_len == 0
                       && !node->is_quoted;
 
     if (is_nothing || !rules_node_is(parse, node, YAMLTREE_MAPPING, "match")) {
         return;
     }
-    rule->conditions = rules_parse_array(parse, node->n_children,
-                                         sizeof *rule->conditions);
-    if (rule->conditions == NULL) {
+    match->conditions = rules_parse_array(parse, node->n_children,
+                                          sizeof *match->conditions);
+    if (match->conditions == NULL) {
         return;
     }
     for (const struct yamltree_node *it = node->first; it != NULL; it = it->next) {
         struct rules_bytes name = {(const uint8_t *)it->key, strlen(it->key)};
-        struct rules_ast_condition *condition = &rule->conditions[rule->n_conditions];
+        struct rules_ast_condition *condition = &match->conditions[match->n_conditions];
         int slot;
 
         if (strcmp(it->key, "not") == 0) {
@@ -298,8 +297,16 @@ void rules_field_match(struct rules_parse *parse, const struct yamltree_node *no
         if (slot < 0) {
             continue;
         }
-        rule->n_conditions++;
+        match->n_conditions++;
         condition->slot = (uint32_t)slot;
         condition_read(parse, it, condition);
     }
+}
+
+void rules_field_match(struct rules_parse *parse, const struct yamltree_node *node,
+                       void *into)
+{
+    struct rules_ast_rule *rule = into;
+
+    rules_match_read(parse, node, &rule->match);
 }

@@ -63,6 +63,22 @@ struct rules_part {
     const struct rules_link *links;
 };
 
+/** What a request costs that meets the conditions. */
+struct rules_costs_item {
+    uint32_t n_conditions;
+    const struct rules_condition *conditions;
+    int64_t cost;
+};
+
+/** What a request costs: `min` where `slot` is RULES_NONE. */
+struct rules_cost {
+    uint32_t slot;
+    int64_t min;
+    int64_t max;
+    uint32_t n_items; /* the first that matches counts, before all else */
+    const struct rules_costs_item *items;
+};
+
 struct rules_matcher {
     uint32_t n_conditions;
     uint32_t n_filed; /* 1: the rule is filed under the first condition; else 0 */
@@ -71,6 +87,7 @@ struct rules_matcher {
     const struct rules_part *parts; /* of the key */
     bool is_skipped_keyless;        /* no address stands in for a missing part */
     struct rules_ip_prefix ip_prefix;
+    struct rules_cost cost;
 };
 
 /**

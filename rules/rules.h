@@ -31,6 +31,7 @@ enum {
     RULES_SLOTS_MAX = 64,      /* descriptors that the rules of one set use */
     RULES_HITS_MAX = 16,       /* rules and limits that apply to one request */
     RULES_LIMITS_MAX = 4,      /* of a rule */
+    RULES_COSTS_MAX = 64,      /* of a rule */
     RULES_KEY_PARTS_MAX = 6,
     RULES_KEY_LINKS_MAX = 8,     /* descriptors in a chain: a | b */
     RULES_KEY_BYTES_MAX = 1024,  /* one encoded key: key.h says how it stays below */
@@ -139,6 +140,7 @@ struct rules_hit {
     const struct rules_rule *rule;
     struct rules_bytes key; /* injective encoding of the key parts; empty for [] */
     uint32_t n_limits;      /* of the rule's, the first ones: all but where it is cut */
+    int64_t cost;           /* of this request: 0 to RULES_AMOUNT_MAX */
     bool
         is_address_standing_in; /* a key part was missing: the address took its place */
 };
@@ -148,6 +150,9 @@ struct rules_result {
     uint32_t n_hits;           /* in file order */
     uint32_t n_matched;        /* rules that matched, also those skipped or left out */
     uint32_t n_skipped_no_key; /* matched, but no key and no address */
+    uint32_t
+        n_costs_raised; /* costs from an argument: missing, ill-formed, too small */
+    uint32_t n_costs_lowered;  /* the same: too large */
     bool is_cut;               /* more than RULES_HITS_MAX limits applied */
     bool is_path_as_it_stands; /* the path could not be normalised */
     struct rules_hit hits[RULES_HITS_MAX];

@@ -178,7 +178,7 @@ static void add_charges(struct decide_request *request)
                 .limit_id = rules_limit->id,
                 .key = hit->key.ptr,
                 .key_bytes = hit->key.len,
-                .cost = 1,
+                .cost = hit->cost,
                 .is_shadow = hit->rule->mode == RULES_SHADOW,
             };
         }
@@ -199,6 +199,12 @@ static void count_evaluation(struct counters *counters,
     }
     if (result->n_skipped_no_key > 0) {
         counter_add(counters, COUNTER_KEYS_MISSING, result->n_skipped_no_key);
+    }
+    if (result->n_costs_raised > 0) {
+        counter_add(counters, COUNTER_COSTS_RAISED, result->n_costs_raised);
+    }
+    if (result->n_costs_lowered > 0) {
+        counter_add(counters, COUNTER_COSTS_LOWERED, result->n_costs_lowered);
     }
     for (uint32_t i = 0; i < result->n_hits; i++) {
         if (result->hits[i].is_address_standing_in) {

@@ -49,6 +49,9 @@
     X(KEYS_MISSING, "keys_missing_total", "Rules skipped: no key and no address")      \
     X(KEYS_BY_ADDRESS, "keys_by_address_total",                                        \
       "Keys replaced by the client's address")                                         \
+    X(COSTS_RAISED, "costs_raised_total",                                              \
+      "Costs from arguments that were missing, ill-formed or below min")               \
+    X(COSTS_LOWERED, "costs_lowered_total", "Costs from arguments above max")          \
     X(PATHS_AS_THEY_STAND, "paths_as_they_stand_total", "Paths without a normal form") \
     X(LOCAL_FILLED, "local_slots_filled_total",                                        \
       "Slots of the local table ever filled")                                          \
@@ -67,10 +70,10 @@ enum {
 };
 
 /** What became of one limit in one decision. */
-#define OUTCOME_TABLE(X)                                                           \
-    X(CHARGED, "charged")           /* passed and was charged */                   \
-    X(PASSED, "passed")             /* would have passed; another limit refused */ \
-    X(REFUSED, "refused")           /* refused the request */                      \
+#define OUTCOME_TABLE(X)                                                       \
+    X(CHARGED, "charged") /* passed and was charged */                         \
+    X(PASSED, "passed")   /* passed, not charged: refused elsewhere, cost 0 */ \
+    X(REFUSED, "refused") /* refused the request */                            \
     X(WOULD_REFUSE, "would_refuse") /* in shadow */
 
 enum outcome {

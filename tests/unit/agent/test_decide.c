@@ -410,6 +410,32 @@ static void only_chosen_variables_are_sent(void **context)
     assert_string_equal(d->ack.actions[0].name, "deny");
 }
 
+static void cost_is_taken_from_an_argument(void **context)
+{
+    struct decider *d = *context;
+    static const char EXPORT[] = "version: 1\n"
+                                 "domain: api\n"
+                                 "rules:\n"
+                                 "  - name: export\n"
+                                 "    key: [key]\n"
+                                 "    cost: { from: rows, max: 500 }\n"
+                                 "    limit: { requests: 1000, per: 1h }\n";
+    static const uint64_t ROWS[] = {300, 900, 200, 1};
+    static const char *const ACTIONS[] = {"allow", "allow", "allow", "reject"};
+    decider_fini(d);
+    assert_true(decider_init(d, EXPORT));
+    for (size_t i = 0; i < ARRAY_LEN(ROWS); i++) {
+        decider_begin(d);
+        decider_message(d, "ratelimit-check");
+        decider_text(d, "key", "a");
+        struct spop_value rows = {.type = SPOP_VALUE_INT64, .integer = ROWS[i]};
+        decider_arg(d, "rows", &rows);
+        assert_true(decider_decide(d, START_US));
+        assert_string_equal(d->ack.actions[0].text, ACTIONS[i]);
+    }
+    assert_int_equal(counter_get(d->decide.counters, COUNTER_COSTS_LOWERED), 1);
+}
+
 static void limits_of_one_rule_are_charged_together_or_not_at_all(void **context)
 {
     struct decider *d = *context;
@@ -494,6 +520,7 @@ int main(void)
         TEST(unmatched_request_is_allowed_with_its_reason),
         TEST(small_frame_keeps_the_decision),
         TEST(only_chosen_variables_are_sent),
+        TEST(cost_is_taken_from_an_argument),
         TEST(limits_of_one_rule_are_charged_together_or_not_at_all),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

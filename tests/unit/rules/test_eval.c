@@ -261,6 +261,56 @@ static void test_ip_prefix(void **state)
                   "\x0d\xb8\x00\x01");
 }
 
+static void expect_cost(const char *rows, int64_t cost)
+{
+    if (rows != NULL) {
+        request_text(set, &request, "rows", rows);
+    }
+    expect("c");
+    assert_int_equal(result.hits[0].cost, cost);
+}
+
+static void test_costs(void **state)
+{
+    (void)state;
+    reload(HEAD "- {name: c, key: [], " LIMIT ", costs: ["
+                "{match: {path: '/v1/reports/**', method: POST}, cost: 20}, "
+                "{match: {path: [/v1/status, '/v1/reports/**']}, cost: 0}, "
+                "{match: {tenant: absent}, cost: 3}]}\n");
+    expect_cost(NULL, 3);
+    request_text(set, &request, "tenant", "t");
+    expect_cost(NULL, 1);
+    request_text(set, &request, "path", "/v1/reports/a");
+    expect_cost(NULL, 0);
+    request_text(set, &request, "method", "POST");
+    expect_cost(NULL, 20);
+}
+
+static void test_cost_from(void **state)
+{
+    (void)state;
+    reload(HEAD "- {name: c, key: [], " LIMIT
+                ", cost: {from: rows, min: 2, max: 500}}\n");
+    expect_cost(NULL, 2);
+    assert_int_equal(result.n_costs_raised, 1);
+    expect_cost("77", 77);
+    expect_cost("500", 500);
+    assert_int_equal(result.n_costs_raised, 0);
+    assert_int_equal(result.n_costs_lowered, 0);
+    expect_cost("501", 500);
+    assert_int_equal(result.n_costs_lowered, 1);
+    expect_cost("99999999999999999999999999", 500);
+    assert_int_equal(result.n_costs_lowered, 1);
+    expect_cost("1", 2);
+    expect_cost("-7", 2);
+    expect_cost("7 ", 2);
+    assert_int_equal(result.n_costs_raised, 1);
+    request_set(set, &request, "rows", RULES_ADDRESS, "\x00\x00\x00\x09", 4);
+    expect_cost(NULL, 2);
+    reload(HEAD "- {name: c, key: [], " LIMIT ", cost: 7}\n");
+    expect_cost(NULL, 7);
+}
+
 /** What names a counter: another key, chain or prefix starts a new one. */
 static void test_limit_ids(void **state)
 {
@@ -383,6 +433,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_presence, setup, teardown),
         cmocka_unit_test_setup_teardown(test_chains, setup, teardown),
         cmocka_unit_test_setup_teardown(test_ip_prefix, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_costs, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_cost_from, setup, teardown),
         cmocka_unit_test_setup_teardown(test_limit_ids, setup, teardown),
         cmocka_unit_test_setup_teardown(test_longest_key, setup, teardown),
         cmocka_unit_test_setup_teardown(test_cut, setup, teardown),

@@ -71,7 +71,7 @@ static const struct fault faults[] = {
     {WITH("  ip_prefix: {v6: 129}\n"), "bad-amount", 7, 19},
     {WITH("  ip_prefix: {v6: [1]}\n"), "bad-type", 7, 19},
     {WITH("  ip_prefix: {v5: 1}\n"), "unknown-field", 7, 15},
-    {WITH("  limits: [{name: a, requests: 1, per: 1s}]\n"), "limit-and-limits", 7, 3},
+    {WITH("  limits: [{name: a, requests: 1, per: 1s}]\n"), "one-of-two", 7, 3},
     {RULE("  key: [ip]\n"), "missing-field", 4, 3},
     {LIMITS("{}"), "bad-type", 6, 11},
     {LIMITS("[]"), "too-many-limits", 6, 11},
@@ -83,8 +83,19 @@ static const struct fault faults[] = {
     {LIMITS("[5]"), "bad-type", 6, 12},
     {LIMIT("{name: a, requests: 1, per: 1s}"), "unknown-field", 6, 11},
     {WITH("  plans: {}\n"), "not-yet", 7, 3},
-    {WITH("  cost: 1\n"), "not-yet", 7, 3},
-    {WITH("  costs: []\n"), "not-yet", 7, 3},
+    {WITH("  cost: -1\n"), "bad-amount", 7, 9},
+    {WITH("  cost: 1000000001\n"), "bad-amount", 7, 9},
+    {WITH("  cost: [1]\n"), "bad-type", 7, 9},
+    {WITH("  cost: {from: rows}\n"), "missing-field", 7, 9},
+    {WITH("  cost: {max: 5}\n"), "missing-field", 7, 9},
+    {WITH("  cost: {from: Rows, max: 5}\n"), "bad-descriptor", 7, 16},
+    {WITH("  cost: {from: rows, min: 6, max: 5}\n"), "bad-amount", 7, 9},
+    {WITH("  cost: {from: rows, max: x}\n"), "bad-amount", 7, 27},
+    {WITH("  cost: 1\n  costs: []\n"), "one-of-two", 8, 3},
+    {WITH("  costs: {}\n"), "bad-type", 7, 10},
+    {WITH("  costs: [{cost: 1}]\n"), "missing-field", 7, 11},
+    {WITH("  costs: [{match: {a: b}}]\n"), "missing-field", 7, 11},
+    {WITH("  costs: [{match: {a: ''}, cost: 1}]\n"), "empty-value", 7, 23},
     {WITH("  charge: {}\n"), "not-yet", 7, 3},
     {WITH("  soft: 80%\n"), "not-yet", 7, 3},
     {WITH("  action: warn\n"), "not-yet", 7, 3},
@@ -281,6 +292,13 @@ static void test_large_faults(void **state)
     text_expect(&text, "yaml-scalar");
 
     text = text_new();
+    text_add(&text, WITH("  costs:\n"));
+    for (int i = 0; i <= RULES_COSTS_MAX; i++) {
+        text_add(&text, "  - {match: {}, cost: 1}\n");
+    }
+    text_expect(&text, "too-many-costs");
+
+    text = text_new();
     for (int i = 0; i < 100001; i++) {
         text_add(&text, "- 1\n- 2\n");
     }
@@ -361,6 +379,10 @@ static void test_good(void **state)
         KEY("[]"),
         KEY("[a, b, c, d, e, ip]"),
         KEY("[a | b | ip, a, a|b]"),
+        WITH("  cost: 0\n"),
+        WITH("  cost: {from: rows, min: 0, max: 1000000000}\n"),
+        WITH(
+            "  costs: [{match: {path: '/a/**', m: GET}, cost: 0}, {match: , cost: 5}]\n"),
         "require: [owner, mode]\ndefaults: {owner: a}\n" WITH("  mode: shadow\n"),
         WITH("defaults: {mode: shadow, owner: b}\nrequire: [mode, key]\n"),
         "require: []\ndefaults: {}\n" WITH(""),
