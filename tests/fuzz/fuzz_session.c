@@ -5,7 +5,8 @@
  *            than was offered; the output is whole frames of the agent's side, in an
  *            order that HAProxy accepts.
  * Must reach: every row of "What answers what" in spop/README.md, payloads that
- *            notify.h refuses, ACKs between the session's own frames.
+ *            notify.h refuses, ACKs between the session's own frames, fragments with
+ *            room and without.
  */
 #include "spop/ack.h"
 #include "spop/frame.h"

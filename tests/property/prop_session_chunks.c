@@ -163,13 +163,18 @@ static size_t bytes_offer(struct spop_session *s, struct spop_bytes in,
     return in.len - r.len;
 }
 
+static void play_begin(struct spop_session *s, struct record *rec)
+{
+    spop_session_init(s);
+    spop_writer_init(&rec->events, rec->event_buf, sizeof(rec->event_buf));
+    spop_writer_init(&rec->out, rec->out_buf, sizeof(rec->out_buf));
+}
+
 static void stream_play(struct prng *p, struct spop_bytes in, size_t chunk_bytes_max,
                         struct record *rec)
 {
     struct spop_session s;
-    spop_session_init(&s);
-    spop_writer_init(&rec->events, rec->event_buf, sizeof(rec->event_buf));
-    spop_writer_init(&rec->out, rec->out_buf, sizeof(rec->out_buf));
+    play_begin(&s, rec);
     size_t done = 0;
     size_t end = 0;
     while (end < in.len && s.state != SPOP_SESSION_CLOSED) {
@@ -186,22 +191,25 @@ static bool record_is_equal(const struct spop_writer *a, const struct spop_write
     return a->len == b->len && memcmp(a->buf, b->buf, a->len) == 0;
 }
 
+static void records_check(unsigned n)
+{
+    if (!record_is_equal(&whole.events, &split.events)) {
+        case_fail(n, "other events");
+    }
+    if (!record_is_equal(&whole.out, &split.out)) {
+        case_fail(n, "other output");
+    }
+}
+
 static void splits_check(struct prng *p, unsigned n, struct spop_bytes in)
 {
     static const size_t chunk_bytes_max[N_SPLITS] = {1, 2, 7, 40, 500, 4000};
     struct spop_session s;
-    spop_session_init(&s);
-    spop_writer_init(&whole.events, whole.event_buf, sizeof(whole.event_buf));
-    spop_writer_init(&whole.out, whole.out_buf, sizeof(whole.out_buf));
+    play_begin(&s, &whole);
     (void)bytes_offer(&s, in, &whole);
     for (size_t i = 0; i < N_SPLITS; i++) {
         stream_play(p, in, chunk_bytes_max[i], &split);
-        if (!record_is_equal(&whole.events, &split.events)) {
-            case_fail(n, "other events");
-        }
-        if (!record_is_equal(&whole.out, &split.out)) {
-            case_fail(n, "other output");
-        }
+        records_check(n);
     }
 }
 
@@ -214,6 +222,68 @@ static void any_split_gives_the_same(void **state)
     for (unsigned n = 0; n < N_STREAMS; n++) {
         struct spop_bytes in = {.ptr = stream, .len = stream_draw(&p, stream)};
         splits_check(&p, n, in);
+    }
+}
+
+/* HELLO, a NOTIFY, one in fragments, DISCONNECT. */
+static size_t conversation_write(uint8_t buf[STREAM_CAP])
+{
+    static const uint64_t no_ids[2] = {0, 0};
+    static const uint64_t ids[2] = {240, 1};
+    static const struct {
+        unsigned type;
+        uint32_t flags;
+        const uint64_t *ids;
+        const char *payload;
+    } frames[] = {
+        {SPOP_FRAME_HAPROXY_HELLO, SPOP_FLAG_FIN, no_ids, hello_payload},
+        {SPOP_FRAME_NOTIFY, SPOP_FLAG_FIN, ids, "01\"m\" 01 01\"a\" 0801\"v\""},
+        {SPOP_FRAME_NOTIFY, 0, ids, "01\"m\" 01 01\"a\" 08f0"},
+        {SPOP_FRAME_UNSET, 0, ids, ""},
+        {SPOP_FRAME_UNSET, SPOP_FLAG_FIN, ids, "00"},
+        {SPOP_FRAME_HAPROXY_DISCONNECT, SPOP_FLAG_FIN, no_ids,
+         "0b\"status-code\" 0302 07\"message\" 0803\"bye\""},
+    };
+    struct wire wire;
+    struct spop_writer w;
+    spop_writer_init(&w, buf, STREAM_CAP);
+    for (size_t i = 0; i < sizeof(frames) / sizeof(frames[0]); i++) {
+        wire_frame(&w, frames[i].type, frames[i].flags, frames[i].ids,
+                   wire_bytes(&wire, frames[i].payload));
+    }
+    return w.len;
+}
+
+/* In two pieces: the first one ends with the byte at `off`. */
+static void halves_play(struct spop_bytes in, size_t off, struct record *rec)
+{
+    struct spop_session s;
+    play_begin(&s, rec);
+    const uint8_t *place = guard_page_place(&guard, in.ptr, off + 1);
+    size_t done = bytes_offer(&s, (struct spop_bytes){.ptr = place, .len = off + 1},
+                              rec);
+    if (s.state != SPOP_SESSION_CLOSED) {
+        struct spop_bytes rest = {.ptr = in.ptr + done, .len = in.len - done};
+        (void)bytes_offer(&s, rest, rec);
+    }
+}
+
+static void each_byte_may_be_any_and_the_last_to_come(void **state)
+{
+    (void)state;
+    static uint8_t stream[STREAM_CAP];
+    struct spop_bytes in = {.ptr = stream, .len = conversation_write(stream)};
+    for (size_t off = 0; off < in.len; off++) {
+        uint8_t right = stream[off];
+        for (unsigned value = 0; value <= UINT8_MAX; value++) {
+            struct spop_session s;
+            stream[off] = (uint8_t)value;
+            play_begin(&s, &whole);
+            (void)bytes_offer(&s, in, &whole);
+            halves_play(in, off, &split);
+            records_check((unsigned)off);
+        }
+        stream[off] = right;
     }
 }
 
@@ -279,6 +349,7 @@ int main(void)
     guard_page_init(&guard, STREAM_CAP);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(any_split_gives_the_same),
+        cmocka_unit_test(each_byte_may_be_any_and_the_last_to_come),
         cmocka_unit_test(every_proper_prefix_needs_more),
     };
     int n_failed = cmocka_run_group_tests(tests, NULL, NULL);

@@ -69,43 +69,57 @@ static void the_lowest_free_one_is_taken(void **context)
     reassembly_give(r, first);
 }
 
-/* Takes as many as it can, marks them, and finds its marks. */
-static void *take_and_give(void *arg)
+struct taker {
+    pthread_t thread;
+    uint8_t mark;
+    unsigned n_wrong;
+    uint8_t *held[HELD];
+};
+
+/* Take as many as there are for one, and mark them. */
+static void take_all(struct taker *t)
 {
-    uint8_t mark = *(const uint8_t *)arg;
-    uintptr_t n_wrong = 0;
-    for (int turn = 0; turn < TURNS; turn++) {
-        uint8_t *held[HELD];
-        for (int i = 0; i < HELD; i++) {
-            held[i] = reassembly_take(r);
-            if (held[i] != NULL) {
-                held[i][0] = mark;
-            }
-        }
-        for (int i = 0; i < HELD; i++) {
-            if (held[i] != NULL) {
-                n_wrong += held[i][0] != mark;
-                reassembly_give(r, held[i]);
-            }
+    for (int i = 0; i < HELD; i++) {
+        t->held[i] = reassembly_take(r);
+        if (t->held[i] != NULL) {
+            t->held[i][0] = t->mark;
         }
     }
-    return (void *)n_wrong;
+}
+
+/* Find the marks, and give all back. */
+static void give_all(struct taker *t)
+{
+    for (int i = 0; i < HELD; i++) {
+        if (t->held[i] != NULL) {
+            t->n_wrong += t->held[i][0] != t->mark;
+            reassembly_give(r, t->held[i]);
+        }
+    }
+}
+
+static void *take_and_give(void *arg)
+{
+    for (int turn = 0; turn < TURNS; turn++) {
+        take_all(arg);
+        give_all(arg);
+    }
+    return NULL;
 }
 
 static void no_two_threads_have_the_same(void **context)
 {
     (void)context;
-    pthread_t threads[THREADS];
-    uint8_t marks[THREADS];
+    static struct taker takers[THREADS];
     for (unsigned i = 0; i < THREADS; i++) {
-        marks[i] = (uint8_t)i;
-        assert_int_equal(pthread_create(&threads[i], NULL, take_and_give, &marks[i]),
+        takers[i].mark = (uint8_t)i;
+        assert_int_equal(pthread_create(&takers[i].thread, NULL, take_and_give,
+                                        &takers[i]),
                          0);
     }
     for (unsigned i = 0; i < THREADS; i++) {
-        void *n_wrong = NULL;
-        assert_int_equal(pthread_join(threads[i], &n_wrong), 0);
-        assert_null(n_wrong);
+        assert_int_equal(pthread_join(takers[i].thread, NULL), 0);
+        assert_int_equal(takers[i].n_wrong, 0);
     }
 }
 
