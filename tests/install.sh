@@ -4,7 +4,7 @@
 set -euo pipefail
 
 declare -A packages=(
-    [build]="cmake ninja-build gcc libc6-dev pkgconf libev-dev libyaml-dev libsodium-dev libcmocka-dev"
+    [build]="cmake ninja-build gcc libc6-dev pkgconf libev-dev libyaml-dev libsodium-dev libsystemd-dev libcmocka-dev"
     [demo]="haproxy curl"
     [test]="haproxy varnish socat curl"
     [fuzz]="clang libclang-rt-14-dev"

@@ -15,6 +15,7 @@
 #include "rules/rules.h"
 
 #include "agent/clock.h"
+#include "agent/control/service.h"
 #include "agent/control/show.h"
 #include "agent/control/state.h"
 #include "agent/decide/decide.h"
@@ -43,6 +44,7 @@ struct daemon {
     unsigned n_runtimes;
     struct runtime *runtimes[CONFIG_RUNTIMES_MAX];
     struct ev_signal signals[SIGNALS_HANDLED];
+    struct service service;
     struct show_source shown;
 };
 
@@ -265,6 +267,12 @@ static void start_signals(struct daemon *daemon)
     }
 }
 
+static bool is_alive(void *context)
+{
+    struct daemon *daemon = context;
+    return server_is_turning(daemon->server);
+}
+
 static bool daemon_start(struct daemon *daemon)
 {
     decide_options_init(&daemon->options, config_variables(daemon->config));
@@ -286,6 +294,7 @@ static bool daemon_start(struct daemon *daemon)
         log_error("cannot make an event loop");
         return false;
     }
+    service_init(&daemon->service, daemon->loop, is_alive, daemon);
     start_signals(daemon);
     return start_server(daemon) && start_runtimes(daemon) && start_state(daemon);
 }
@@ -308,6 +317,7 @@ static void daemon_release(struct daemon *daemon, bool has_served)
     }
     state_free(daemon->state);
     if (daemon->loop != NULL) {
+        service_fini(&daemon->service);
         for (int i = 0; i < SIGNALS_HANDLED; i++) {
             ev_signal_stop(daemon->loop, &daemon->signals[i]);
         }
@@ -320,17 +330,26 @@ static void daemon_release(struct daemon *daemon, bool has_served)
     decide_set_free(daemon->set);
 }
 
-static void print_ready(const struct daemon *daemon)
+/* One line: what is served, and where. */
+static void describe(const struct daemon *daemon, char *line, size_t size)
 {
-    (void)printf("spoa-ratelimit " AGENT_VERSION " ready: domain %s, %" PRIu32
-                 " rules, %u workers, on",
-                 daemon->set->domain, rules_set_n_rules(daemon->set->rules),
-                 daemon->config->n_workers);
+    int len = snprintf(line, size, "domain %s, %" PRIu32 " rules, %u workers, on",
+                       daemon->set->domain, rules_set_n_rules(daemon->set->rules),
+                       daemon->config->n_workers);
     for (unsigned i = 0; i < daemon->config->n_listen; i++) {
-        (void)printf(" %s", daemon->config->listen[i].text);
+        ENSURE(len > 0 && (size_t)len < size);
+        len += snprintf(line + len, size - (size_t)len, " %s",
+                        daemon->config->listen[i].text);
     }
-    (void)printf("\n");
+}
+
+static void say_ready(struct daemon *daemon)
+{
+    char line[SERVICE_STATUS_BYTES_MAX];
+    describe(daemon, line, sizeof(line));
+    (void)printf("spoa-ratelimit " AGENT_VERSION " ready: %s\n", line);
     (void)fflush(stdout);
+    service_ready(&daemon->service, line);
 }
 
 bool daemon_run(const struct config *config)
@@ -343,8 +362,9 @@ bool daemon_run(const struct config *config)
     struct daemon daemon = {.config = config};
     bool is_started = daemon_start(&daemon);
     if (is_started) {
-        print_ready(&daemon);
+        say_ready(&daemon);
         ev_run(daemon.loop, 0);
+        service_stopping(&daemon.service);
         log_info("stopping: answering what is in flight");
     }
     daemon_release(&daemon, is_started);

@@ -34,6 +34,7 @@ struct server {
     struct reassembly *reassembly;
     struct listener listeners[SERVER_LISTENERS_MAX];
     struct worker *workers[SERVER_WORKERS_MAX];
+    uint32_t n_turns[SERVER_WORKERS_MAX]; /* of each worker, when last looked at */
 };
 
 static void pause_accepting(struct server *server, const char *why)
@@ -241,6 +242,22 @@ void server_free(struct server *server)
     ev_async_stop(server->loop, &server->gone.async);
     reassembly_free(server->reassembly);
     free(server);
+}
+
+bool server_is_turning(struct server *server)
+{
+    bool is_turning = true;
+    for (unsigned i = 0; i < server->n_workers; i++) {
+        uint32_t n_turns = worker_n_turns(server->workers[i]);
+        if (n_turns == server->n_turns[i]) {
+            log_error(
+                "worker %u stands still: the service manager is not told that all is well",
+                i);
+            is_turning = false;
+        }
+        server->n_turns[i] = n_turns;
+    }
+    return is_turning;
 }
 
 unsigned server_n_open(const struct server *server)

@@ -47,6 +47,12 @@ void server_stop(struct server *server);
 /** Wait for the workers (server_stop first) and free all. NULL is fine. */
 void server_free(struct server *server);
 
+/**
+ * Whether every worker's loop has turned since the last call; a log line names those that
+ * stand still. To be asked at least two WORKER_SWEEP_MS apart.
+ */
+MUST_USE bool server_is_turning(struct server *server);
+
 unsigned server_n_open(const struct server *server);
 
 #endif

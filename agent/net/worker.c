@@ -11,6 +11,7 @@ static void on_sweep(struct ev_loop *loop, struct ev_timer *timer, int events)
 {
     struct worker *worker = CONTAINER_OF(timer, struct worker, sweep);
     (void)events;
+    (void)atomic_fetch_add_explicit(&worker->n_turns, 1, memory_order_relaxed);
     struct instant now = clock_now();
     struct connection *next = NULL;
     for (struct connection *c = worker->connections; c != NULL; c = next) {
@@ -115,6 +116,11 @@ void worker_post(struct worker *worker, struct letter letter)
 {
     mailbox_put(&worker->mailbox, letter);
     ev_async_send(worker->loop, &worker->async);
+}
+
+uint32_t worker_n_turns(const struct worker *worker)
+{
+    return atomic_load_explicit(&worker->n_turns, memory_order_relaxed);
 }
 
 void worker_join(struct worker *worker)

@@ -13,14 +13,15 @@
  *            | counters           | their worker       | main        | relaxed atomics   |
  *            | mailbox            | main               | its worker  | mutex, ev_async   |
  *            | n_open             | main, all workers  | main        | atomic            |
+ *            | n_turns            | its worker         | main        | relaxed atomic    |
  *            | main's wake-up     | all workers        | main        | ev_async          |
  *            | reassembly buffers | all workers        | all workers | atomic bit each   |
  *            | standard error     | all threads        | -           | mutex (log.c)     |
  *            | clock's offset     | main, before start | all threads | immutable         |
  *
  * Ownership: worker_start / worker_join. The worker owns its connections.
- * Threads:   worker_post and worker_join are for the main thread; nothing else here is
- *            called from outside the worker's own thread.
+ * Threads:   worker_post, worker_n_turns and worker_join are for the main thread; nothing
+ *            else here is called from outside the worker's own thread.
  * Errors:    worker_start answers NULL, with a log line.
  * Limits:    one read buffer a worker; a connection keeps what is left of a frame.
  */
@@ -30,6 +31,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stdint.h>
 
 #include <ev.h>
 
@@ -69,6 +71,7 @@ struct worker {
     /* shared with main */
     struct mailbox mailbox;
     struct ev_async async;
+    _Atomic uint32_t n_turns; /* one a sweep: shows that the loop turns */
     /* the worker's own */
     struct ev_loop *loop;
     struct ev_timer sweep;
@@ -87,6 +90,9 @@ MUST_USE struct worker *worker_start(unsigned idx, const struct decide *decide,
 
 /** Hand over a letter: one for each connection, one to drain. */
 void worker_post(struct worker *worker, struct letter letter);
+
+/** How often the loop has turned, roughly; stands still when the worker does. */
+uint32_t worker_n_turns(const struct worker *worker);
 
 /** Wait for the end of a worker that was told to drain, and free it. */
 void worker_join(struct worker *worker);

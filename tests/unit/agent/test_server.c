@@ -20,6 +20,7 @@
 #include "spop/frame.h"
 
 #include "agent/net/server.h"
+#include "agent/net/worker.h"
 #include "agent/store/local.h"
 
 #include "tests/support/decoded_ack.h"
@@ -54,11 +55,19 @@ static struct {
 
 static _Atomic bool has_faulty_writes;
 static _Atomic uint64_t write_fault;
+static pthread_mutex_t write_gate = PTHREAD_MUTEX_INITIALIZER;
+static _Atomic bool is_gated; /* writers wait for the gate */
+static _Atomic bool is_at_gate;
 
 /* In place of the C library's: what the agent writes (without waiting) may be taken in
- * part, or not now, as if the peer had not read. */
+ * part, or not now, as if the peer had not read; or it stands still in the middle. */
 ssize_t send(int fd, const void *buf, size_t len, int flags)
 {
+    if (is_gated && (flags & MSG_DONTWAIT) != 0) {
+        is_at_gate = true;
+        (void)pthread_mutex_lock(&write_gate);
+        (void)pthread_mutex_unlock(&write_gate);
+    }
     if (has_faulty_writes && (flags & MSG_DONTWAIT) != 0) {
         struct prng prng;
         prng_init(&prng, write_fault++);
@@ -557,6 +566,40 @@ static void connections_go_to_all_workers(void **context)
     }
 }
 
+/* However slow the machine: workers turn in the end. */
+static void wait_until_turning(void)
+{
+    do {
+        (void)usleep(2 * WORKER_SWEEP_MS * 1000);
+    } while (!server_is_turning(f.server));
+}
+
+static void worker_that_stands_still_is_seen(void **context)
+{
+    (void)context;
+    assert_true(spop_client_open(&client, f.path));
+    wait_until_turning();
+    (void)pthread_mutex_lock(&write_gate);
+    is_at_gate = false;
+    is_gated = true;
+    send_notify(&client, 1);
+    while (!is_at_gate) {
+        (void)usleep(1000);
+    }
+    bool is_turning[3];
+    for (int i = 0; i < 3; i++) {
+        is_turning[i] = server_is_turning(f.server);
+        (void)usleep(2 * WORKER_SWEEP_MS * 1000); /* the other worker turns */
+    }
+    is_gated = false;
+    (void)pthread_mutex_unlock(&write_gate);
+    assert_false(is_turning[1]);
+    assert_false(is_turning[2]);
+    expect_ack(&client, 1);
+    wait_until_turning();
+    spop_client_close(&client);
+}
+
 static void drain_answers_then_disconnects(void **context)
 {
     (void)context;
@@ -598,6 +641,7 @@ int main(void)
         TEST(connections_beyond_the_limit_wait),
         TEST(out_of_descriptors_and_back),
         TEST(connections_go_to_all_workers),
+        TEST(worker_that_stands_still_is_seen),
         TEST(drain_answers_then_disconnects),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

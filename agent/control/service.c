@@ -1,0 +1,85 @@
+#include "agent/control/service.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <systemd/sd-daemon.h>
+
+#include "agent/base.h"
+#include "agent/clock.h"
+#include "agent/log.h"
+#include "agent/net/worker.h"
+
+/* Workers turn every WORKER_SWEEP_MS; half a period has to hold two turns. */
+#define SERVICE_WATCHDOG_US_MIN ((uint64_t)WORKER_SWEEP_MS * 4 * US_PER_MS)
+
+static void notify(const struct service *service, const char *state)
+{
+    if (service->is_handed_over) {
+        return;
+    }
+    int rc = sd_notify(0, state);
+    if (rc < 0) {
+        char reason[64];
+        log_warning("cannot notify the service manager: %s",
+                    strerror_r(-rc, reason, sizeof(reason)));
+    }
+}
+
+static void on_watchdog(struct ev_loop *loop, struct ev_timer *timer, int events)
+{
+    struct service *service = CONTAINER_OF(timer, struct service, watchdog);
+    (void)loop;
+    (void)events;
+    if (service->is_alive(service->context)) {
+        notify(service, "WATCHDOG=1");
+    }
+}
+
+void service_init(struct service *service, struct ev_loop *loop,
+                  service_alive_fn *is_alive, void *context)
+{
+    *service = (struct service){.loop = loop, .is_alive = is_alive, .context = context};
+    if (sd_watchdog_enabled(0, &service->watchdog_us) <= 0) {
+        service->watchdog_us = 0;
+    }
+    if (service->watchdog_us > 0 && service->watchdog_us < SERVICE_WATCHDOG_US_MIN) {
+        log_warning(
+            "WatchdogSec is too short to see every worker turn: 2 s and more do");
+    }
+    /* It names this process: a successor would take the watchdog for another's. */
+    (void)unsetenv("WATCHDOG_PID"); /* NOLINT(concurrency-mt-unsafe): no threads yet */
+    double half_s = (double)service->watchdog_us / 2 / US_PER_S;
+    ev_timer_init(&service->watchdog, on_watchdog, half_s, half_s);
+}
+
+void service_ready(struct service *service, const char *status)
+{
+    char state[sizeof("READY=1\nSTATUS=") + SERVICE_STATUS_BYTES_MAX];
+    (void)snprintf(state, sizeof(state), "READY=1\nSTATUS=%s", status);
+    notify(service, state);
+    if (service->watchdog_us > 0) {
+        ev_timer_start(service->loop, &service->watchdog);
+    }
+}
+
+void service_stopping(struct service *service)
+{
+    notify(service, "STOPPING=1\nSTATUS=Stopping: answering what is in flight");
+}
+
+void service_hand_over(struct service *service, pid_t pid)
+{
+    char state[32];
+    (void)snprintf(state, sizeof(state), "MAINPID=%" PRIdMAX, (intmax_t)pid);
+    notify(service, state);
+    service->is_handed_over = true;
+    service_fini(service);
+}
+
+void service_fini(struct service *service)
+{
+    ev_timer_stop(service->loop, &service->watchdog);
+}
