@@ -243,8 +243,10 @@ static void messages_draw(struct prng *p, struct spop_writer *w)
 static uint8_t byte_draw(struct prng *p)
 {
     static const uint8_t edges[] = {0, 1, 2, 8, 9, 10, 0x0f, 0x11, 127, 128, 239, 240};
-    return prng_below(p, 2) == 0 ? edges[prng_below(p, sizeof(edges))]
-                                 : (uint8_t)(0xff >> prng_below(p, 8));
+    if (prng_below(p, 2) == 0) {
+        return edges[prng_below(p, sizeof(edges))];
+    }
+    return (uint8_t)(UINT8_MAX >> prng_below(p, 8));
 }
 
 /* Some bytes changed, or cut off. */
