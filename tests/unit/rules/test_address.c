@@ -230,7 +230,7 @@ static void test_network_keys(void **state)
         assert_int_equal(rules_network_key(address, (uint8_t)bits, key), 17);
         assert_int_equal(key[0], bits);
         for (unsigned i = 0; i < 128; i++) {
-            n_ones += key[1 + i / 8] >> (7 - i % 8) & 1U;
+            n_ones += (unsigned)key[1 + i / 8] >> (7 - i % 8) & 1U;
             assert_true(i >= bits || n_ones == i + 1);
         }
         assert_int_equal(n_ones, bits);
