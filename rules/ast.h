@@ -75,6 +75,7 @@ struct rules_ast_rule {
     struct rules_mark name_mark;
     const char *owner; /* NULL: not given */
     enum rules_mode mode;
+    int32_t enforced_permyriad;
     bool is_advertised; /* as given */
     struct rules_ast_match match;
     struct rules_ast_cost cost;

@@ -17,6 +17,7 @@
     X(bad_path, "bad-path")                         \
     X(bad_pattern, "bad-pattern")                   \
     X(bad_per, "bad-per")                           \
+    X(bad_share, "bad-share")                       \
     X(bad_text, "bad-text")                         \
     X(bad_type, "bad-type")                         \
     X(bad_version, "bad-version")                   \
@@ -32,6 +33,7 @@
     X(one_of_two, "one-of-two")                     \
     X(out_of_memory, "out-of-memory")               \
     X(per_not_whole_ticks, "per-not-whole-ticks")   \
+    X(share_without_key, "share-without-key")       \
     X(too_many_costs, "too-many-costs")             \
     X(too_many_descriptors, "too-many-descriptors") \
     X(too_many_key_parts, "too-many-key-parts")     \

@@ -139,9 +139,10 @@ static bool compile_rule(struct compiler *c, uint32_t idx)
     rule->name = string_copy(c->set, from->name);
     rule->owner = from->owner != NULL ? string_copy(c->set, from->owner) : NULL;
     rule->mode = from->mode;
+    rule->enforced_permyriad = from->enforced_permyriad;
     rule->is_keyed = from->n_key_parts > 0;
     rule->is_advertised = from->is_advertised && rule->is_keyed
-                          && from->mode == RULES_ENFORCE;
+                          && from->mode != RULES_SHADOW;
     rule->n_limits = from->n_limits;
     rule->limits = &c->set->limits[c->n_limits];
     if (rule->name == NULL || (from->owner != NULL && rule->owner == NULL)) {

@@ -465,6 +465,19 @@ static void rules_find(struct finding *finding)
     }
 }
 
+static bool is_enforced(const struct rules_rule *rule, struct rules_bytes key)
+{
+    switch (rule->mode) {
+    case RULES_ENFORCE:
+        break;
+    case RULES_SHADOW:
+        return false;
+    case RULES_PERCENT:
+        return rules_key_is_in_share(rule->name, key, rule->enforced_permyriad);
+    }
+    return true;
+}
+
 /** The rules kept become hits, as far as their limits fit. */
 static void hits_set(const struct finding *finding)
 {
@@ -488,6 +501,7 @@ static void hits_set(const struct finding *finding)
         *hit = (struct rules_hit){.rule = rule, .n_limits = n_limits};
         hit->cost = cost_find(facts, &matcher->cost, result);
         key_write(facts, matcher, result->keys[i], hit);
+        hit->is_shadow = !is_enforced(rule, hit->key);
         room -= n_limits;
         result->n_hits++;
     }

@@ -61,3 +61,25 @@ size_t rules_key_put_instead(uint8_t *out, struct rules_bytes name,
     return put(out, name, address.len == 4 ? RULES_KEY_INSTEAD4 : RULES_KEY_INSTEAD6,
                rules_address_group(address, prefix, room));
 }
+
+bool rules_key_is_in_share(const char *rule, struct rules_bytes key, int32_t permyriad)
+{
+    static const uint8_t zeros[crypto_shorthash_KEYBYTES];
+    uint8_t text[1 + RULES_NAME_BYTES_MAX + 2 + RULES_KEY_BYTES_MAX];
+    uint8_t hash[crypto_shorthash_BYTES];
+    size_t name_len = strlen(rule);
+    uint64_t number = 0;
+    size_t n = 0;
+
+    text[n++] = (uint8_t)name_len;
+    memcpy(text + n, rule, name_len);
+    n += name_len;
+    text[n++] = (uint8_t)(key.len >> 8);
+    text[n++] = (uint8_t)key.len;
+    memcpy(text + n, key.ptr, key.len);
+    (void)crypto_shorthash(hash, text, n + key.len, zeros);
+    for (size_t i = sizeof hash; i-- > 0;) {
+        number = number << 8 | hash[i];
+    }
+    return number % 10000 < (uint64_t)permyriad;
+}

@@ -52,4 +52,14 @@ size_t rules_key_put_address(uint8_t *out, struct rules_bytes name,
 size_t rules_key_put_instead(uint8_t *out, struct rules_bytes name,
                              struct rules_bytes address, struct rules_ip_prefix prefix);
 
+/**
+ * Draw whether a key is in a share: the same keys on every host and in every version,
+ * other keys for each rule, and a smaller share lies inside a larger one. SipHash-2-4
+ * with a key of zeros over the name (one byte of length before it) and the key (two, most
+ * significant first), read least significant byte first, modulo 10000.
+ *
+ * @param permyriad  the share in hundredths of a percent
+ */
+bool rules_key_is_in_share(const char *rule, struct rules_bytes key, int32_t permyriad);
+
 #endif

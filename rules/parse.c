@@ -4,6 +4,7 @@
 #include "rules/code.h"
 #include "rules/fields.h"
 #include "rules/unique.h"
+#include "rules/units.h"
 
 enum {
     OWNER_BYTES_MAX = 128
@@ -71,17 +72,34 @@ static void read_owner(struct rules_parse *parse, const struct yamltree_node *no
     rule->owner = node->text;
 }
 
+static void read_share(struct rules_parse *parse, const struct yamltree_node *node,
+                       void *into)
+{
+    int32_t *permyriad = into;
+
+    if (!rules_node_is(parse, node, YAMLTREE_SCALAR, node->key)) {
+        return;
+    }
+    if (rules_share_parse(rules_node_bytes(node), permyriad) != RULES_UNITS_OK) {
+        RULES_FAIL(parse, node->mark, rules_code_bad_share,
+                   "%s must be a share from 0%% to 100%%, with at most two decimals",
+                   node->key);
+    }
+}
+
 static void read_mode(struct rules_parse *parse, const struct yamltree_node *node,
                       void *into)
 {
     static const struct choice modes[] = {{"enforce", RULES_ENFORCE},
                                           {"shadow", RULES_SHADOW}};
+    static const struct rules_field share[] = {{"enforce", read_share, true}};
     struct rules_ast_rule *rule = into;
     int value;
 
     if (node->kind == YAMLTREE_MAPPING) {
-        RULES_FAIL(parse, node->mark, rules_code_not_yet,
-                   "a 'mode' in percent is planned but not built yet");
+        rule->mode = RULES_PERCENT;
+        (void)rules_fields_read(parse, node, "mode", share, 1,
+                                &rule->enforced_permyriad);
         return;
     }
     value = CHOICE_READ(parse, node, modes);
@@ -301,6 +319,19 @@ static void pairs_check(struct rules_parse *parse, const struct yamltree_node *n
     }
 }
 
+/** One counter for all has no keys of which a share could be enforced. */
+static void mode_check(struct rules_parse *parse, const struct yamltree_node *node,
+                       const struct rules_ast_rule *rule)
+{
+    const struct yamltree_node *key = yamltree_child(node, "key");
+
+    if (rule->mode == RULES_PERCENT && key != NULL && key->kind == YAMLTREE_SEQUENCE
+        && key->n_children == 0) {
+        RULES_FAIL(parse, key->mark, rules_code_share_without_key,
+                   "a mode in percent enforces a share of the keys: key: [] has one");
+    }
+}
+
 static void read_rules(struct rules_parse *parse, const struct yamltree_node *node,
                        void *into)
 {
@@ -330,6 +361,7 @@ static void read_rules(struct rules_parse *parse, const struct yamltree_node *no
         *rule = parse->rule;
         if (rules_fields_read(parse, it, "rule", rule_fields, N_RULE_FIELDS, rule)) {
             pairs_check(parse, it);
+            mode_check(parse, it, rule);
             required_check(parse, it);
         }
     }

@@ -55,7 +55,8 @@ enum rules_algorithm {
 
 enum rules_mode {
     RULES_ENFORCE = 0,
-    RULES_SHADOW, /* decides and counts as if enforced, refuses nothing */
+    RULES_SHADOW,  /* decides and counts as if enforced, refuses nothing */
+    RULES_PERCENT, /* enforced for a share of the keys, in shadow for the others */
 };
 
 /** One limit, checked and in ticks. Immutable. */
@@ -78,8 +79,10 @@ struct rules_rule {
     const char *owner; /* printable ASCII; NULL when the file names none */
     uint32_t idx;      /* in file order */
     enum rules_mode mode;
-    bool is_keyed;      /* false for key: [] */
-    bool is_advertised; /* shown in header fields; false for key: [] and shadow rules */
+    int32_t enforced_permyriad; /* PERCENT: share of the keys, in hundredths of 1 % */
+    bool is_keyed;              /* false for key: [] */
+    bool
+        is_advertised; /* shown in header fields, where it is no shadow; false for key: [] */
     uint32_t n_limits;
     const struct rules_limit *limits;
 };
@@ -141,6 +144,7 @@ struct rules_hit {
     struct rules_bytes key; /* injective encoding of the key parts; empty for [] */
     uint32_t n_limits;      /* of the rule's, the first ones: all but where it is cut */
     int64_t cost;           /* of this request: 0 to RULES_AMOUNT_MAX */
+    bool is_shadow;         /* for this key: refuses nothing */
     bool
         is_address_standing_in; /* a key part was missing: the address took its place */
 };

@@ -96,6 +96,50 @@ enum rules_units_status rules_span_parse(struct rules_bytes text, int64_t *span_
     return RULES_UNITS_OK;
 }
 
+/** Up to two decimals as hundredths. @return how many digits were read */
+static size_t hundredths_read(struct rules_bytes text, int32_t *value)
+{
+    size_t n = 0;
+
+    *value = 0;
+    for (; n < text.len && n < 2 && text.ptr[n] >= '0' && text.ptr[n] <= '9'; n++) {
+        *value += (text.ptr[n] - '0') * (n == 0 ? 10 : 1);
+    }
+    return n;
+}
+
+enum rules_units_status rules_share_parse(struct rules_bytes text, int32_t *permyriad)
+{
+    int32_t hundredths = 0;
+    int64_t whole;
+    size_t n = digits_read(text, &whole);
+
+    if (n == 0) {
+        return RULES_UNITS_NOT_A_NUMBER;
+    }
+    if (n < text.len && text.ptr[n] == '.') {
+        size_t n_decimals = hundredths_read((struct rules_bytes){text.ptr + n + 1,
+                                                                 text.len - n - 1},
+                                            &hundredths);
+
+        if (n_decimals == 0) {
+            return RULES_UNITS_NOT_A_NUMBER;
+        }
+        n += 1 + n_decimals;
+    }
+    if (n == text.len) {
+        return RULES_UNITS_NO_UNIT;
+    }
+    if (text.len - n != 1 || text.ptr[n] != '%') {
+        return RULES_UNITS_NOT_A_NUMBER;
+    }
+    if (whole > 100 || (whole == 100 && hundredths > 0)) {
+        return RULES_UNITS_OUT_OF_RANGE;
+    }
+    *permyriad = (int32_t)whole * 100 + hundredths;
+    return RULES_UNITS_OK;
+}
+
 void rules_span_print(int64_t span_us, char out[RULES_SPAN_TEXT_BYTES_MAX])
 {
     size_t i = 0;

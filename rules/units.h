@@ -44,6 +44,15 @@ RULES_MUST_USE enum rules_units_status rules_amount_parse(struct rules_bytes tex
 RULES_MUST_USE enum rules_units_status rules_span_parse(struct rules_bytes text,
                                                         int64_t *span_us);
 
+/**
+ * Read a share: a number from 0 to 100 with at most two decimals and % behind it.
+ *
+ * @param permyriad  hundredths of a percent, 0 to 10000
+ * @errors RULES_UNITS_NOT_A_NUMBER, RULES_UNITS_OUT_OF_RANGE, RULES_UNITS_NO_UNIT
+ */
+RULES_MUST_USE enum rules_units_status rules_share_parse(struct rules_bytes text,
+                                                         int32_t *permyriad);
+
 /** Write a span as rules_span_parse reads it, in the largest unit that is exact. */
 void rules_span_print(int64_t span_us, char out[RULES_SPAN_TEXT_BYTES_MAX]);
 

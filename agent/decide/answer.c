@@ -15,7 +15,7 @@ static const char problem_head[] =
 static bool is_shown(const struct decide_request *request, unsigned i,
                      enum variable variable)
 {
-    if (!request->rules[i]->is_advertised) {
+    if (!request->rules[i]->is_advertised || request->take.charges[i].is_shadow) {
         return false;
     }
     bool is_violated = !request->take.charges[i].answer.is_allowed;

@@ -179,7 +179,7 @@ static void add_charges(struct decide_request *request)
                 .key = hit->key.ptr,
                 .key_bytes = hit->key.len,
                 .cost = hit->cost,
-                .is_shadow = hit->rule->mode == RULES_SHADOW,
+                .is_shadow = hit->is_shadow,
             };
         }
     }
@@ -253,7 +253,9 @@ static uint32_t advertised_charges(const struct decide_request *request)
 {
     uint32_t advertised = 0;
     for (unsigned i = 0; i < request->take.n_charges; i++) {
-        advertised |= (uint32_t)request->rules[i]->is_advertised << i;
+        bool is_advertised = request->rules[i]->is_advertised
+                             && !request->take.charges[i].is_shadow;
+        advertised |= (uint32_t)is_advertised << i;
     }
     return advertised;
 }

@@ -133,18 +133,26 @@ static void evaluate(const struct rules_set *set, const uint8_t *text, size_t le
     }
 }
 
+static void check_limits(const struct rules_rule *rule)
+{
+    for (uint32_t i = 0; i < rule->n_limits; i++) {
+        const struct rules_limit *limit = &rule->limits[i];
+        FUZZ_CHECK(limit->requests >= 1 && limit->requests <= RULES_AMOUNT_MAX);
+        FUZZ_CHECK(limit->burst >= 1 && limit->burst <= RULES_AMOUNT_MAX);
+        FUZZ_CHECK(limit->per_ticks >= 1 && limit->per_ticks <= 1000000);
+        FUZZ_CHECK(limit->per_ticks * limit->tick_us == limit->per_us);
+    }
+}
+
 static void check_set(const struct rules_set *set)
 {
     FUZZ_CHECK(diags.n_errors == 0);
     FUZZ_CHECK(rules_set_n_rules(set) > 0);
     for (uint32_t i = 0; i < rules_set_n_rules(set); i++) {
         const struct rules_rule *rule = rules_set_rule(set, i);
-        FUZZ_CHECK(rule->idx == i && rule->n_limits == 1);
-        const struct rules_limit *limit = &rule->limits[0];
-        FUZZ_CHECK(limit->requests >= 1 && limit->requests <= RULES_AMOUNT_MAX);
-        FUZZ_CHECK(limit->burst >= 1 && limit->burst <= RULES_AMOUNT_MAX);
-        FUZZ_CHECK(limit->per_ticks >= 1 && limit->per_ticks <= 1000000);
-        FUZZ_CHECK(limit->per_ticks * limit->tick_us == limit->per_us);
+        FUZZ_CHECK(rule->idx == i);
+        FUZZ_CHECK(rule->n_limits >= 1 && rule->n_limits <= RULES_LIMITS_MAX);
+        check_limits(rule);
     }
 }
 

@@ -311,6 +311,34 @@ static void test_cost_from(void **state)
     expect_cost(NULL, 7);
 }
 
+/** Enforced for the share of its keys, and for the same ones in a larger share. */
+static void test_percent(void **state)
+{
+    bool is_enforced[500];
+    unsigned n = 0;
+
+    (void)state;
+    reload(HEAD "- {name: c, key: [user], mode: {enforce: 5%}, " LIMIT "}\n");
+    for (int pass = 0; pass < 2; pass++) {
+        for (int i = 0; i < 500; i++) {
+            char user[16];
+
+            (void)snprintf(user, sizeof user, "u%d", i);
+            request_text(set, &request, "user", user);
+            expect("c");
+            assert_true(pass == 0 || !is_enforced[i] || !result.hits[0].is_shadow);
+            is_enforced[i] = !result.hits[0].is_shadow;
+            n += pass == 0 && is_enforced[i];
+        }
+        reload(HEAD "- {name: c, key: [user], mode: {enforce: 20%}, " LIMIT "}\n");
+    }
+    assert_true(n > 5 && n < 60);
+    reload(HEAD "- {name: c, key: [user], mode: shadow, " LIMIT "}\n");
+    request_text(set, &request, "user", "u1");
+    expect("c");
+    assert_true(result.hits[0].is_shadow);
+}
+
 /** What names a counter: another key, chain or prefix starts a new one. */
 static void test_limit_ids(void **state)
 {
@@ -435,6 +463,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_ip_prefix, setup, teardown),
         cmocka_unit_test_setup_teardown(test_costs, setup, teardown),
         cmocka_unit_test_setup_teardown(test_cost_from, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_percent, setup, teardown),
         cmocka_unit_test_setup_teardown(test_limit_ids, setup, teardown),
         cmocka_unit_test_setup_teardown(test_longest_key, setup, teardown),
         cmocka_unit_test_setup_teardown(test_cut, setup, teardown),

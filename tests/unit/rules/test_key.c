@@ -60,11 +60,58 @@ static void test_long_values(void **state)
     assert_memory_equal(key + 67 + 64, digest, 32);
 }
 
+/** Which keys are in a share never changes, and a share lies inside a larger one. */
+static void test_shares(void **state)
+{
+    static const struct {
+        const char *rule;
+        const char *key;
+        int32_t in_from; /* the smallest share that holds it */
+    } drawn[] = {
+        {"a", "", 8587},
+        {"holds", "\x04user\x01\x02jo", 5361},
+        {"holds", "\x04user\x01\x02ja", 8403},
+        {"login", "\x04user\x01\x02jo", 4705},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof drawn / sizeof drawn[0]; i++) {
+        int32_t least = 0;
+
+        while (!rules_key_is_in_share(drawn[i].rule, bytes_of(drawn[i].key), least)) {
+            least++;
+        }
+        assert_int_equal(least, drawn[i].in_from);
+        for (int32_t share = least; share <= 10000; share++) {
+            assert_true(
+                rules_key_is_in_share(drawn[i].rule, bytes_of(drawn[i].key), share));
+        }
+    }
+}
+
+static void test_share_sizes(void **state)
+{
+    uint8_t bytes[RULES_KEY_BYTES_MAX] = {0};
+    struct rules_bytes key = {bytes, sizeof bytes};
+    unsigned n = 0;
+
+    (void)state;
+    for (unsigned i = 0; i < 20000; i++) {
+        memcpy(bytes, &i, sizeof i);
+        assert_false(rules_key_is_in_share("r", key, 0));
+        assert_true(rules_key_is_in_share("r", key, 10000));
+        n += rules_key_is_in_share("r", key, 500);
+    }
+    assert_true(n > 850 && n < 1150); /* 1000: five standard deviations are 154 */
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_bytes),
         cmocka_unit_test(test_long_values),
+        cmocka_unit_test(test_shares),
+        cmocka_unit_test(test_share_sizes),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

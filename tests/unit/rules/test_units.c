@@ -98,12 +98,53 @@ static void test_ticks(void **state)
     assert_int_equal(rules_tick_us(RULES_PER_US_MAX), 10000000);
 }
 
+static const struct {
+    const char *text;
+    enum rules_units_status status;
+    int32_t permyriad;
+} shares[] = {
+    {"0%", RULES_UNITS_OK, 0},
+    {"5%", RULES_UNITS_OK, 500},
+    {"0.01%", RULES_UNITS_OK, 1},
+    {"12.5%", RULES_UNITS_OK, 1250},
+    {"99.99%", RULES_UNITS_OK, 9999},
+    {"100%", RULES_UNITS_OK, 10000},
+    {"100.00%", RULES_UNITS_OK, 10000},
+    {"100.01%", RULES_UNITS_OUT_OF_RANGE, 0},
+    {"101%", RULES_UNITS_OUT_OF_RANGE, 0},
+    {"99999999999999999999%", RULES_UNITS_OUT_OF_RANGE, 0},
+    {"5", RULES_UNITS_NO_UNIT, 0},
+    {"5.5", RULES_UNITS_NO_UNIT, 0},
+    {"", RULES_UNITS_NOT_A_NUMBER, 0},
+    {"%", RULES_UNITS_NOT_A_NUMBER, 0},
+    {".5%", RULES_UNITS_NOT_A_NUMBER, 0},
+    {"5.%", RULES_UNITS_NOT_A_NUMBER, 0},
+    {"5.001%", RULES_UNITS_NOT_A_NUMBER, 0},
+    {"05%", RULES_UNITS_NOT_A_NUMBER, 0},
+    {"-5%", RULES_UNITS_NOT_A_NUMBER, 0},
+    {"5 %", RULES_UNITS_NOT_A_NUMBER, 0},
+    {"5%%", RULES_UNITS_NOT_A_NUMBER, 0},
+};
+
+static void test_shares(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof shares / sizeof shares[0]; i++) {
+        int32_t permyriad = -7;
+
+        assert_int_equal(rules_share_parse(bytes_of(shares[i].text), &permyriad),
+                         shares[i].status);
+        assert_int_equal(permyriad,
+                         shares[i].status == RULES_UNITS_OK ? shares[i].permyriad : -7);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_amounts), cmocka_unit_test(test_no_amounts),
         cmocka_unit_test(test_spans),   cmocka_unit_test(test_print),
-        cmocka_unit_test(test_ticks),
+        cmocka_unit_test(test_ticks),   cmocka_unit_test(test_shares),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
