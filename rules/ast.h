@@ -55,6 +55,13 @@ struct rules_ast_costs_item {
     int64_t cost;
 };
 
+/** A rule that another one takes out. */
+struct rules_ast_override {
+    const char *name;
+    struct rules_mark mark;
+    uint32_t rule; /* set when all rules are read */
+};
+
 /** A part of a key: the first of its descriptors that is present counts. */
 struct rules_ast_part {
     uint32_t n_links;
@@ -79,6 +86,8 @@ struct rules_ast_rule {
     bool is_advertised; /* as given */
     struct rules_ast_match match;
     struct rules_ast_cost cost;
+    uint32_t n_overrides;
+    struct rules_ast_override *overrides;
     uint32_t n_costs; /* the first that matches counts; else `cost` */
     struct rules_ast_costs_item *costs;
     uint32_t n_key_parts;

@@ -32,14 +32,17 @@
     X(not_yet, "not-yet")                           \
     X(one_of_two, "one-of-two")                     \
     X(out_of_memory, "out-of-memory")               \
+    X(override_cycle, "override-cycle")             \
     X(per_not_whole_ticks, "per-not-whole-ticks")   \
     X(share_without_key, "share-without-key")       \
     X(too_many_costs, "too-many-costs")             \
     X(too_many_descriptors, "too-many-descriptors") \
     X(too_many_key_parts, "too-many-key-parts")     \
     X(too_many_limits, "too-many-limits")           \
+    X(too_many_overrides, "too-many-overrides")     \
     X(too_many_rules, "too-many-rules")             \
     X(unknown_field, "unknown-field")               \
+    X(unknown_rule, "unknown-rule")                 \
     X(yaml_alias, "yaml-alias")                     \
     X(yaml_anchor, "yaml-anchor")                   \
     X(yaml_depth, "yaml-depth")                     \

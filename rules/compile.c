@@ -411,6 +411,21 @@ static bool compile_cost(struct compiler *c, const struct rules_ast_rule *from,
     return true;
 }
 
+static bool compile_overrides(struct compiler *c, const struct rules_ast_rule *from,
+                              struct rules_matcher *to)
+{
+    uint32_t *overrides = rules_arena_array(&c->set->arena, from->n_overrides,
+                                            sizeof *overrides);
+
+    for (uint32_t i = 0; overrides != NULL && i < from->n_overrides; i++) {
+        overrides[i] = from->overrides[i].rule;
+        c->set->has_overrides = true;
+    }
+    to->n_overrides = from->n_overrides;
+    to->overrides = overrides;
+    return overrides != NULL;
+}
+
 static bool compile_matcher(struct compiler *c, uint32_t idx)
 {
     const struct rules_ast_rule *from = &c->ast->rules[idx];
@@ -419,7 +434,8 @@ static bool compile_matcher(struct compiler *c, uint32_t idx)
     matcher->conditions = compile_match(c, &from->match);
     matcher->n_conditions = from->match.n_conditions;
     return matcher->conditions != NULL && compile_parts(c, from, matcher)
-           && compile_cost(c, from, &matcher->cost);
+           && compile_cost(c, from, &matcher->cost)
+           && compile_overrides(c, from, matcher);
 }
 
 static struct rules_set *set_new(void)

@@ -23,7 +23,7 @@ struct finding {
     struct rules_result *result;
     uint32_t n_applied;
     uint32_t n_kept;
-    uint32_t kept[RULES_HITS_MAX]; /* rules, sorted */
+    uint32_t kept[RULES_MATCHES_MAX]; /* rules, sorted */
 };
 
 static const struct rules_value absent;
@@ -231,7 +231,7 @@ static void rule_keep(struct finding *finding, uint32_t rule)
     uint32_t i = finding->n_kept;
 
     finding->n_applied++;
-    if (i == RULES_HITS_MAX) {
+    if (i == RULES_MATCHES_MAX) {
         if (rule > finding->kept[--i]) {
             return;
         }
@@ -478,6 +478,56 @@ static bool is_enforced(const struct rules_rule *rule, struct rules_bytes key)
     return true;
 }
 
+/** Mark a rule that was kept, if it was. */
+static void rule_mark(const struct finding *finding, uint32_t rule, uint64_t *marks)
+{
+    for (uint32_t i = 0; i < finding->n_kept; i++) {
+        if (finding->kept[i] == rule) {
+            *marks |= UINT64_C(1) << i;
+        }
+    }
+}
+
+/** @return whether a rule that applies is enforced for the key of this request */
+static bool is_enforced_here(const struct facts *facts, uint32_t rule)
+{
+    RULES_UNCLEARED uint8_t key[RULES_KEY_BYTES_MAX];
+    struct rules_hit hit = {.rule = &facts->set->rules[rule]};
+
+    if (hit.rule->mode == RULES_PERCENT) {
+        key_write(facts, &facts->set->matchers[rule], key, &hit);
+    }
+    return is_enforced(hit.rule, hit.key);
+}
+
+/** Take out what others override. An overridden rule still overrides others. */
+static void overrides_apply(struct finding *finding)
+{
+    const struct rules_set *set = finding->facts->set;
+    uint64_t overridden = 0;
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < finding->n_kept; i++) {
+        const struct rules_matcher *matcher = &set->matchers[finding->kept[i]];
+
+        if (matcher->n_overrides == 0
+            || !is_enforced_here(finding->facts, finding->kept[i])) {
+            continue;
+        }
+        for (uint32_t j = 0; j < matcher->n_overrides; j++) {
+            rule_mark(finding, matcher->overrides[j], &overridden);
+        }
+    }
+    for (uint32_t i = 0; i < finding->n_kept; i++) {
+        if ((overridden >> i & 1) == 0) {
+            finding->kept[n++] = finding->kept[i];
+        }
+    }
+    finding->result->n_overridden = finding->n_kept - n;
+    finding->n_applied -= finding->n_kept - n;
+    finding->n_kept = n;
+}
+
 /** The rules kept become hits, as far as their limits fit. */
 static void hits_set(const struct finding *finding)
 {
@@ -495,7 +545,7 @@ static void hits_set(const struct finding *finding)
         struct rules_hit *hit = &result->hits[i];
 
         result->is_cut = result->is_cut || n_limits < rule->n_limits;
-        if (n_limits == 0) {
+        if (room == 0) {
             return;
         }
         *hit = (struct rules_hit){.rule = rule, .n_limits = n_limits};
@@ -511,7 +561,7 @@ void rules_eval(const struct rules_set *set, const struct rules_request *request
                 struct rules_result *result)
 {
     struct facts facts;
-    struct finding finding;
+    RULES_UNCLEARED struct finding finding;
 
     result->n_matched = 0;
     result->n_skipped_no_key = 0;
@@ -529,6 +579,10 @@ void rules_eval(const struct rules_set *set, const struct rules_request *request
     finding.n_applied = 0;
     finding.n_kept = 0;
     rules_find(&finding);
+    result->n_overridden = 0;
+    if (set->has_overrides) {
+        overrides_apply(&finding);
+    }
 
     hits_set(&finding);
 }

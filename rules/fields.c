@@ -21,14 +21,21 @@ bool rules_node_is(struct rules_parse *parse, const struct yamltree_node *node,
     return false;
 }
 
+void rules_memory_tell(struct rules_parse *parse)
+{
+    if (!parse->is_memory_told) {
+        parse->is_memory_told = true;
+        RULES_FAIL(parse, (struct rules_mark){0}, rules_code_out_of_memory,
+                   "out of memory");
+    }
+}
+
 void *rules_parse_array(struct rules_parse *parse, size_t n, size_t size)
 {
     void *array = rules_arena_array(parse->arena, n, size);
 
-    if (array == NULL && !parse->is_memory_told) {
-        parse->is_memory_told = true;
-        RULES_FAIL(parse, (struct rules_mark){0}, rules_code_out_of_memory,
-                   "out of memory");
+    if (array == NULL) {
+        rules_memory_tell(parse);
     }
     return array;
 }

@@ -55,6 +55,9 @@ bool rules_fields_read(struct rules_parse *parse, const struct yamltree_node *no
 bool rules_node_is(struct rules_parse *parse, const struct yamltree_node *node,
                    enum yamltree_kind kind, const char *what);
 
+/** Report, once, that memory ran out. */
+void rules_memory_tell(struct rules_parse *parse);
+
 /** @return n objects, or NULL (reported once) */
 void *rules_parse_array(struct rules_parse *parse, size_t n, size_t size);
 
@@ -79,11 +82,15 @@ int rules_parse_slot(struct rules_parse *parse, struct rules_bytes name,
 void rules_match_read(struct rules_parse *parse, const struct yamltree_node *node,
                       struct rules_ast_match *match);
 
+/** Find the rules that are overridden, when all are read; report what is not right. */
+void rules_overrides_resolve(struct rules_parse *parse);
+
 /* The fields that have a file of their own. `into` is a struct rules_ast_rule. */
 rules_field_fn rules_field_match;
 rules_field_fn rules_field_cost;
 rules_field_fn rules_field_costs;
 rules_field_fn rules_field_key;
+rules_field_fn rules_field_overrides;
 rules_field_fn rules_field_ip_prefix;
 rules_field_fn rules_field_limit;
 rules_field_fn rules_field_limits;

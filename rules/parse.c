@@ -145,6 +145,7 @@ static const struct rules_field rule_fields[] = {
     {"ip_prefix", rules_field_ip_prefix, false},
     {"limit", rules_field_limit, false},
     {"limits", rules_field_limits, false},
+    {"overrides", rules_field_overrides, false},
     {"cost", rules_field_cost, false},
     {"costs", rules_field_costs, false},
     {"mode", read_mode, false},
@@ -156,7 +157,6 @@ static const struct rules_field rule_fields[] = {
     {"charge", NULL, false},
     {"soft", NULL, false},
     {"action", NULL, false},
-    {"overrides", NULL, false},
     {"on_store_failure", NULL, false},
     {"tag", NULL, false},
     {"shards", NULL, false},
@@ -366,6 +366,7 @@ static void read_rules(struct rules_parse *parse, const struct yamltree_node *no
         }
     }
     names_check(parse);
+    rules_overrides_resolve(parse);
 }
 
 static void read_version(struct rules_parse *parse, const struct yamltree_node *node,

@@ -88,6 +88,8 @@ struct rules_matcher {
     bool is_skipped_keyless;        /* no address stands in for a missing part */
     struct rules_ip_prefix ip_prefix;
     struct rules_cost cost;
+    uint32_t n_overrides;
+    const uint32_t *overrides; /* rules that this one takes out */
 };
 
 /**
@@ -121,6 +123,7 @@ struct rules_set {
     struct rules_matcher *matchers;
     uint32_t n_limits;
     struct rules_limit *limits;
+    bool has_overrides;
 
     uint32_t n_slots;
     int slot_path; /* -1: not used */

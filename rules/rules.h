@@ -32,6 +32,8 @@ enum {
     RULES_HITS_MAX = 16,       /* rules and limits that apply to one request */
     RULES_LIMITS_MAX = 4,      /* of a rule */
     RULES_COSTS_MAX = 64,      /* of a rule */
+    RULES_OVERRIDES_MAX = 64,  /* of a rule */
+    RULES_MATCHES_MAX = 64,    /* rules that match one request, before overrides */
     RULES_KEY_PARTS_MAX = 6,
     RULES_KEY_LINKS_MAX = 8,     /* descriptors in a chain: a | b */
     RULES_KEY_BYTES_MAX = 1024,  /* one encoded key: key.h says how it stays below */
@@ -153,6 +155,7 @@ struct rules_hit {
 struct rules_result {
     uint32_t n_hits;           /* in file order */
     uint32_t n_matched;        /* rules that matched, also those skipped or left out */
+    uint32_t n_overridden;     /* taken out by others */
     uint32_t n_skipped_no_key; /* matched, but no key and no address */
     uint32_t
         n_costs_raised; /* costs from an argument: missing, ill-formed, too small */

@@ -51,6 +51,9 @@ struct condition {
 
 struct rule {
     struct condition conditions[NAMES];
+    bool is_shadow;
+    size_t n_overrides;
+    size_t overrides[2]; /* rules before this one */
     size_t n_parts;
     size_t parts[2]; /* names */
 };
@@ -135,6 +138,21 @@ static void condition_write(size_t name, const struct condition *condition)
     add(condition->is_negated ? "}, " : ", ");
 }
 
+static void overrides_make(struct prng *prng, size_t idx, struct rule *rule)
+{
+    char name[32];
+
+    rule->is_shadow = prng_below(prng, 4) == 0;
+    rule->n_overrides = idx > 0 && prng_below(prng, 4) == 0 ? 2 : 0;
+    for (size_t i = 0; i < rule->n_overrides; i++) {
+        rule->overrides[i] = prng_below(prng, idx);
+        (void)snprintf(name, sizeof name, "%sr%zu", i > 0 ? ", " : ", overrides: [",
+                       rule->overrides[i]);
+        add(name);
+    }
+    add(rule->n_overrides > 0 ? "]" : "");
+}
+
 static void rule_make(struct prng *prng, size_t idx)
 {
     struct rule *rule = &rules[idx];
@@ -156,7 +174,9 @@ static void rule_make(struct prng *prng, size_t idx)
         add(i > 0 ? ", " : "");
         add(names[rule->parts[i]]);
     }
-    add("], limit: {requests: 1, per: 1s}}\n");
+    add("], limit: {requests: 1, per: 1s}");
+    overrides_make(prng, idx, rule);
+    add(rule->is_shadow ? ", mode: shadow}\n" : "}\n");
 }
 
 /** Bit by bit; texts that are no addresses are in no network. */
@@ -246,10 +266,24 @@ static size_t key_len(const struct rule *rule, const struct facts *facts)
     return n;
 }
 
+static bool is_overridden(size_t idx, const struct facts *facts)
+{
+    for (size_t i = idx + 1; i < n_rules; i++) {
+        for (size_t j = 0; j < rules[i].n_overrides; j++) {
+            if (rules[i].overrides[j] == idx && !rules[i].is_shadow
+                && rule_matches(&rules[i], facts) && rule_has_key(&rules[i], facts)) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
 static void check(const struct facts *facts, uint64_t seed)
 {
     uint32_t n_matched = 0;
     uint32_t n_skipped = 0;
+    uint32_t n_overridden = 0;
     uint32_t n_hits = 0;
     bool is_good = true;
 
@@ -262,6 +296,10 @@ static void check(const struct facts *facts, uint64_t seed)
             n_skipped++;
             continue;
         }
+        if (is_overridden(i, facts)) {
+            n_overridden++;
+            continue;
+        }
         if (n_hits < RULES_HITS_MAX) {
             is_good = is_good && n_hits < result.n_hits
                       && result.hits[n_hits].rule->idx == i
@@ -271,6 +309,7 @@ static void check(const struct facts *facts, uint64_t seed)
     }
     is_good = is_good && result.n_matched == n_matched
               && result.n_skipped_no_key == n_skipped
+              && result.n_overridden == n_overridden
               && result.is_cut == (n_hits > RULES_HITS_MAX)
               && result.n_hits == (n_hits > RULES_HITS_MAX ? RULES_HITS_MAX : n_hits);
     if (!is_good) {

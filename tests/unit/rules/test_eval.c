@@ -339,6 +339,53 @@ static void test_percent(void **state)
     assert_true(result.hits[0].is_shadow);
 }
 
+/** A rule takes others out where it matches, has its key and is enforced itself. */
+static void test_overrides(void **state)
+{
+    (void)state;
+    reload(
+        HEAD
+        "- {name: base, key: [], " LIMIT "}\n"
+        "- {name: mid, match: {a: present}, key: [], overrides: base, " LIMIT "}\n"
+        "- {name: top, match: {tenant: acme}, key: [user], no_key: skip, "
+        "overrides: mid, " LIMIT "}\n"
+        "- {name: shy, match: {a: x}, key: [], overrides: [base, top], mode: shadow, " LIMIT
+        "}\n");
+    expect("base");
+    request_text(set, &request, "a", "1");
+    expect("mid");
+    request_text(set, &request, "tenant", "acme");
+    expect("mid"); /* top has no key */
+    request_text(set, &request, "user", "jo");
+    expect("top"); /* what is overridden still overrides */
+    assert_int_equal(result.n_overridden, 2);
+    assert_int_equal(result.n_matched, 3);
+    request_text(set, &request, "a", "x");
+    expect("top shy");
+}
+
+static void test_percent_overrides(void **state)
+{
+    unsigned n_both = 0;
+
+    (void)state;
+    reload(HEAD
+           "- {name: old, key: [user], " LIMIT "}\n"
+           "- {name: new, key: [user], overrides: old, mode: {enforce: 50%}, " LIMIT
+           "}\n");
+    for (int i = 0; i < 200; i++) {
+        char user[16];
+
+        (void)snprintf(user, sizeof user, "u%d", i);
+        request_text(set, &request, "user", user);
+        memset(&result, 0xee, sizeof result);
+        rules_eval(set, &request, &result);
+        assert_int_equal(result.n_hits == 2, result.hits[result.n_hits - 1].is_shadow);
+        n_both += result.n_hits == 2;
+    }
+    assert_true(n_both > 50 && n_both < 150);
+}
+
 /** What names a counter: another key, chain or prefix starts a new one. */
 static void test_limit_ids(void **state)
 {
@@ -464,6 +511,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_costs, setup, teardown),
         cmocka_unit_test_setup_teardown(test_cost_from, setup, teardown),
         cmocka_unit_test_setup_teardown(test_percent, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_overrides, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_percent_overrides, setup, teardown),
         cmocka_unit_test_setup_teardown(test_limit_ids, setup, teardown),
         cmocka_unit_test_setup_teardown(test_longest_key, setup, teardown),
         cmocka_unit_test_setup_teardown(test_cut, setup, teardown),

@@ -104,7 +104,13 @@ static const struct fault faults[] = {
     {WITH("  charge: {}\n"), "not-yet", 7, 3},
     {WITH("  soft: 80%\n"), "not-yet", 7, 3},
     {WITH("  action: warn\n"), "not-yet", 7, 3},
-    {WITH("  overrides: b\n"), "not-yet", 7, 3},
+    {WITH("  overrides: b\n"), "unknown-rule", 7, 14},
+    {WITH("  overrides: [[b]]\n"), "bad-type", 7, 15},
+    {WITH("  overrides: {b: c}\n"), "bad-type", 7, 14},
+    {WITH("  overrides: a\n"), "override-cycle", 7, 14},
+    {WITH("  overrides: [b]\n- {name: b, overrides: c}\n"
+          "- {name: c, overrides: [b, a]}\n"),
+     "override-cycle", 9, 28},
     {WITH("  on_store_failure: local\n"), "not-yet", 7, 3},
     {WITH("  tag: t\n"), "not-yet", 7, 3},
     {WITH("  shards: 2\n"), "not-yet", 7, 3},
@@ -297,6 +303,13 @@ static void test_large_faults(void **state)
     text_expect(&text, "yaml-scalar");
 
     text = text_new();
+    text_add(&text, WITH("  overrides:\n"));
+    for (int i = 0; i <= RULES_OVERRIDES_MAX; i++) {
+        text_add(&text, "  - b\n");
+    }
+    text_expect(&text, "too-many-overrides");
+
+    text = text_new();
     text_add(&text, WITH("  costs:\n"));
     for (int i = 0; i <= RULES_COSTS_MAX; i++) {
         text_add(&text, "  - {match: {}, cost: 1}\n");
@@ -386,6 +399,9 @@ static void test_good(void **state)
         KEY("[a | b | ip, a, a|b]"),
         WITH("  cost: 0\n"),
         WITH("  mode: {enforce: 0.01%}\n"),
+        WITH("  overrides: [b, c]\n"
+             "- {name: b, key: [], limit: {requests: 1, per: 1s}, overrides: c}\n"
+             "- {name: c, key: [], limit: {requests: 1, per: 1s}, overrides: []}\n"),
         WITH("  cost: {from: rows, min: 0, max: 1000000000}\n"),
         WITH(
             "  costs: [{match: {path: '/a/**', m: GET}, cost: 0}, {match: , cost: 5}]\n"),
