@@ -28,6 +28,7 @@ struct set {
     uint8_t hand;              /* where the next search for a victim begins */
     _Atomic uint16_t occupied; /* a bit for each slot; peeked at without the lock */
     uint16_t referenced;       /* used again since the hand last passed */
+    uint16_t refused;          /* refused a request since then: one chance more */
     uint16_t inherited;        /* to be added to another slot of the same hash */
     uint16_t tags[LOCAL_WAYS]; /* of the hash in each slot */
     _Alignas(64) struct image_record slots[LOCAL_WAYS];
@@ -153,11 +154,13 @@ static unsigned set_find_room(struct set *set, uint16_t pinned, uint32_t now_s,
         if ((pinned & bit_of(i)) != 0) {
             continue;
         }
-        if ((set->referenced & bit_of(i)) == 0) {
+        uint16_t *chance = (set->referenced & bit_of(i)) != 0 ? &set->referenced
+                                                              : &set->refused;
+        if ((*chance & bit_of(i)) == 0) {
             counter_add(counters, COUNTER_LOCAL_EVICTED, 1);
             return i;
         }
-        set->referenced &= (uint16_t)~bit_of(i);
+        *chance &= (uint16_t)~bit_of(i);
     }
 }
 
@@ -170,6 +173,7 @@ static unsigned set_claim(struct set *set, const struct hash *hash, uint16_t pin
     set->tags[i] = tag_of(hash);
     set_occupy(set, set_occupied(set) | bit_of(i));
     set->referenced &= (uint16_t)~bit_of(i);
+    set->refused &= (uint16_t)~bit_of(i);
     set->inherited &= (uint16_t)~bit_of(i);
     return i;
 }
@@ -262,8 +266,6 @@ static unsigned set_unite(struct set *set, const struct place *place,
         }
         struct limit_state *state = &set->slots[own].state;
         struct limit_answer answer;
-        limit_align(limit, state, now);
-        limit_align(limit, &slot->state, now);
         limit_merge(limit, state, &slot->state);
         (void)limit_take(limit, state, now, 0, &answer);
         set->slots[own].expires_s = expiry_s(&answer, now);
@@ -314,6 +316,13 @@ static bool answer_charges(struct store_take *take, struct place *places)
     return is_allowed;
 }
 
+static void mark_refused(const struct place *place)
+{
+    if (place->slot != NO_SLOT) {
+        place->set->refused |= bit_of(place->slot);
+    }
+}
+
 /* The request is refused: a charge that would have passed is answered as the counter
  * stands without it. */
 static void withdraw_all(struct store_take *take, const struct place *places)
@@ -322,6 +331,7 @@ static void withdraw_all(struct store_take *take, const struct place *places)
         struct store_charge *charge = &take->charges[i];
         charge->is_charged = false;
         if (!charge->answer.is_allowed) {
+            mark_refused(&places[i]);
             continue;
         }
         struct limit_state state = {0};

@@ -5,9 +5,9 @@
  *            kept, nobody can aim at a set); 96 bits of the hash, kept in the slot, stand
  *            for it and say which set it is in. A new key takes a free or expired slot,
  *            else the first one not used again since the hand last passed (second
- *            chance). An absent key is an untouched counter, so eviction is generous,
- *            never strict. A refusal changes no count but marks its slot as used: a
- *            client over its limit keeps its counter.
+ *            chance); one that refused a request since has a third. An absent key is an
+ *            untouched counter, so eviction is generous, never strict. A refusal changes
+ *            no count but marks its slot: a client over its limit keeps its counter.
  *
  *            All counters can be written as an image (image.h) and be read into another
  *            table, of any size, that has the same secret and runs on the same clock.
