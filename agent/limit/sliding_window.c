@@ -5,10 +5,10 @@
 void sliding_window_align(const struct limit *limit, struct limit_state *state,
                           struct instant now)
 {
-    int64_t now_ticks = now.us / limit->tick_us;
-    int64_t start_ticks = state->sliding.window * limit->per_ticks;
-    if ((start_ticks - now_ticks) * limit->tick_us > LIMIT_CLOCK_SLACK_US) {
-        state->sliding.window = now_ticks / limit->per_ticks;
+    /* Not in ticks: a tick may be longer than clocks differ. */
+    int64_t per_us = limit->per_ticks * limit->tick_us;
+    if (state->sliding.window * per_us - now.us > LIMIT_CLOCK_SLACK_US) {
+        state->sliding.window = now.us / per_us;
     }
 }
 

@@ -10,10 +10,10 @@ static int64_t to_ticks(const struct limit *limit, struct instant at)
 void token_bucket_align(const struct limit *limit, struct limit_state *state,
                         struct instant now)
 {
-    int64_t now_ticks = to_ticks(limit, now);
-    int64_t ahead_us = (state->bucket.at_ticks - now_ticks) * limit->tick_us;
+    /* Not in ticks: a tick may be longer than clocks differ. */
+    int64_t ahead_us = state->bucket.at_ticks * limit->tick_us - now.us;
     if (ahead_us > LIMIT_CLOCK_SLACK_US) {
-        state->bucket.at_ticks = now_ticks;
+        state->bucket.at_ticks = to_ticks(limit, now);
     }
 }
 

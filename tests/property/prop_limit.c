@@ -1,5 +1,5 @@
-/* Laws of the two algorithms over random traces, by clocks that differ by up to 5 ms:
- * each step against a slow model that keeps the whole history, exact in 128 bits; what is
+/* Laws of the two algorithms over random traces, by clocks that differ by up to 1 s: each
+ * step against a slow model that keeps the whole history, exact in 128 bits; what is
  * admitted against the stated bound; retry and reset against the algorithm itself, a
  * microsecond before and at the time. */
 #include <setjmp.h>
@@ -19,7 +19,7 @@ __extension__ typedef __int128 wide;
 enum {
     TRACES = 3000,
     STEPS = 150,
-    SKEW_US_MAX = 5000
+    BACK_STEPS_MAX = 5,
 };
 
 struct event {
@@ -35,6 +35,7 @@ struct history {
 
 struct trace {
     struct limit limit;
+    int64_t skew_us; /* by which clocks differ at most */
     struct history admitted;
     struct limit_state state;
     int64_t now_us;
@@ -154,6 +155,8 @@ static void step(struct trace *t, int64_t cost)
 {
     struct limit_state before = t->state;
     struct limit_answer answer;
+    limit_align(&t->limit, &t->state, (struct instant){.us = t->now_us});
+    assert_memory_equal(&before, &t->state, sizeof(before)); /* no step of the clock */
     wide size = (wide)t->limit.size * t->limit.per_ticks;
     wide used = model_used(t);
     wide charge = (wide)cost * t->limit.per_ticks;
@@ -246,10 +249,11 @@ static void traces_agree_with_the_model_and_keep_the_bounds(void **context)
         t = (struct trace){.now_us = INT64_C(1800000000) * US_PER_S};
         t.now_us += (int64_t)prng_below(&prng, 86400 * (uint64_t)US_PER_S);
         make_limit(&prng, &t.limit);
+        t.skew_us = i % 2 == 0 ? 5 * US_PER_MS : LIMIT_CLOCK_SLACK_US;
         for (int j = 0; j < STEPS; j++) {
             int64_t now_us = t.now_us;
             t.now_us -= (int64_t)(prng_below(&prng, 2)
-                                  * prng_below(&prng, SKEW_US_MAX));
+                                  * prng_below(&prng, (uint64_t)t.skew_us + 1));
             step(&t, random_cost(&prng, &t.limit));
             t.now_us = now_us + random_pause_us(&prng, &t.limit);
         }
@@ -257,9 +261,79 @@ static void traces_agree_with_the_model_and_keep_the_bounds(void **context)
     }
 }
 
+/* The longest that a counter at its limit makes the smallest cost wait. */
+static int64_t longest_wait_us(const struct limit *limit)
+{
+    if (limit->algorithm == LIMIT_SLIDING_WINDOW) {
+        return 2 * per_us_of(limit);
+    }
+    return limit_ticks_to_us(limit,
+                             div_up(limit->size * limit->per_ticks, limit->requests));
+}
+
+/* What passes at most in so much time, with all that a new counter has at once. */
+static wide most_in(const struct limit *limit, int64_t passed_us, int n_stamps)
+{
+    wide periods = passed_us / per_us_of(limit) + 2;
+    if (limit->algorithm == LIMIT_SLIDING_WINDOW) {
+        return limit->size * periods + (wide)limit->size * n_stamps;
+    }
+    /* at each stamp less than a tick is rounded to one */
+    wide refill = (wide)limit->requests * (passed_us / limit->tick_us + 1 + n_stamps);
+    return (wide)limit->size * (1 + n_stamps) + refill / limit->per_ticks + 1;
+}
+
+/* One trace by a clock that is stepped back a few times, by more than clocks differ. */
+static void step_clock_back(struct prng *prng, const struct limit *limit)
+{
+    struct limit_state state = {0};
+    struct limit_answer answer;
+    struct instant now = {.us = INT64_C(1800000000) * US_PER_S};
+    int64_t passed_us = 0;
+    int n_back = 0;
+    wide admitted = 0;
+    for (int j = 0; j < STEPS; j++) {
+        int64_t pause_us = random_pause_us(prng, limit);
+        now = instant_add_us(now, pause_us);
+        passed_us += pause_us;
+        if (n_back < BACK_STEPS_MAX && prng_below(prng, 20) == 0) {
+            int64_t back_us = (int64_t)prng_below(prng, 3600 * (uint64_t)US_PER_S);
+            now = instant_add_us(now, -LIMIT_CLOCK_SLACK_US - back_us);
+            n_back++;
+        }
+        limit_align(limit, &state, now);
+        int64_t cost = prng_below(prng, 2) == 0
+                           ? 1
+                           : 1 + (int64_t)prng_below(prng, (uint64_t)limit->size);
+        admitted += limit_take(limit, &state, now, cost, &answer) ? cost : 0;
+        assert_true(admitted <= most_in(limit, passed_us, n_back));
+        if (!limit_take(limit, &state, now, 1, &answer)) {
+            assert_true(answer.retry_us
+                        <= longest_wait_us(limit) + LIMIT_CLOCK_SLACK_US);
+        } else {
+            admitted++;
+        }
+    }
+}
+
+static void clock_stepped_back_gives_one_size_more_and_locks_nobody_out(void **context)
+{
+    (void)context;
+    uint64_t seed = prng_seed(20261130);
+    print_message("SEED=%llu\n", (unsigned long long)seed);
+    struct prng prng;
+    prng_init(&prng, seed);
+    for (int i = 0; i < TRACES; i++) {
+        struct limit limit;
+        make_limit(&prng, &limit);
+        step_clock_back(&prng, &limit);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(clock_stepped_back_gives_one_size_more_and_locks_nobody_out),
         cmocka_unit_test(traces_agree_with_the_model_and_keep_the_bounds),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -307,6 +307,10 @@ enum {
 };
 
 static struct {
+    const struct limit *limit;
+    int64_t start_us;
+    int64_t step_us; /* between two requests of a thread */
+    int64_t skew_us; /* by which the first clock is ahead of the last */
     struct store *store;
     struct counters *counters[RACERS];
     unsigned n_allowed[RACERS];
@@ -320,15 +324,15 @@ static void on_raced(struct store_take *take)
 static void *racer(void *arg)
 {
     size_t idx = (size_t)(uintptr_t)arg;
-    static const struct limit MANY = {LIMIT_SLIDING_WINDOW, 5000, 5000, 600000, 100};
+    int64_t behind_us = race.skew_us * (int64_t)idx / (RACERS - 1);
     for (int i = 0; i < RACES; i++) {
         struct store_take take = {
-            .now = {.us = START_US + i % 5},
+            .now = {.us = race.start_us - behind_us + i * race.step_us},
             .counters = race.counters[idx],
             .done = on_raced,
             .n_charges = 2,
-            .charges = {charge_of(&MANY, i % 2, "hot"),
-                        charge_of(&MANY, 1 - i % 2, "hot")},
+            .charges = {charge_of(race.limit, i % 2, "hot"),
+                        charge_of(race.limit, 1 - i % 2, "hot")},
         };
         store_take(race.store, &take);
         race.n_allowed[idx] += take.is_allowed;
@@ -336,10 +340,18 @@ static void *racer(void *arg)
     return NULL;
 }
 
-static void racing_threads_admit_exactly_the_limit(void **context)
+/* How many requests the threads, all at once, get through. */
+static unsigned run_race(struct fixture *f, const struct limit *limit, int64_t start_us,
+                         int64_t step_us, int64_t skew_us)
 {
-    struct fixture *f = *context;
     pthread_t threads[RACERS];
+    race.limit = limit;
+    race.start_us = start_us;
+    race.step_us = step_us;
+    race.skew_us = skew_us;
+    store_free(f->store);
+    f->store = local_new(LOCAL_MEMORY_BYTES_MIN, SECRET);
+    assert_non_null(f->store);
     race.store = f->store;
     for (size_t i = 0; i < RACERS; i++) {
         race.n_allowed[i] = 0;
@@ -354,7 +366,38 @@ static void racing_threads_admit_exactly_the_limit(void **context)
         counters_free(race.counters[i]);
         n_allowed += race.n_allowed[i];
     }
-    assert_int_equal(n_allowed, 5000);
+    return n_allowed;
+}
+
+static const int64_t SKEWS_US[] = {0, 5 * US_PER_MS, LIMIT_CLOCK_SLACK_US / 2};
+
+static void racing_threads_admit_exactly_the_limit(void **context)
+{
+    static const struct limit MANY = {LIMIT_SLIDING_WINDOW, 5000, 5000, 600000, 100};
+    static const struct limit FULL = {LIMIT_TOKEN_BUCKET, 1, 5000, 1000000, 1000000};
+    for (size_t i = 0; i < ARRAY_LEN(SKEWS_US); i++) {
+        int64_t within_us = START_US + 30 * US_PER_S;
+        assert_int_equal(run_race(*context, &MANY, within_us, 0, SKEWS_US[i]), 5000);
+        assert_int_equal(run_race(*context, &FULL, within_us, 0, SKEWS_US[i]), 5000);
+    }
+}
+
+/* Half a second goes by on each clock, however the threads take turns: with what they
+ * differ by no more than a second. What is allowed is what a single clock would have
+ * allowed in that time. */
+static void racing_threads_of_skewed_clocks_stay_within_the_limit(void **context)
+{
+    static const struct limit WINDOW = {LIMIT_SLIDING_WINDOW, 5000, 5000, 600000, 100};
+    static const struct limit BUCKET = {LIMIT_TOKEN_BUCKET, 20000, 100, 1000000, 1};
+    const int64_t step_us = US_PER_S / 2 / RACES;
+    for (size_t i = 0; i < ARRAY_LEN(SKEWS_US); i++) {
+        int64_t span_us = SKEWS_US[i] + US_PER_S / 2;
+        /* from the end of a window into the next */
+        unsigned n = run_race(*context, &WINDOW, START_US, step_us, SKEWS_US[i]);
+        assert_in_range(n, 5000, 5000 + 5000 * span_us / (60 * US_PER_S) + 1);
+        n = run_race(*context, &BUCKET, START_US, step_us, SKEWS_US[i]);
+        assert_in_range(n, 100, 100 + 20000 * span_us / US_PER_S + 1);
+    }
 }
 
 /* An image of a table's counters, as it goes from one table to another. */
@@ -599,6 +642,7 @@ int main(void)
         TEST(expired_counters_make_room_without_eviction),
         TEST(sixteen_new_counters_of_one_take_keep_apart),
         TEST(racing_threads_admit_exactly_the_limit),
+        TEST(racing_threads_of_skewed_clocks_stay_within_the_limit),
         TEST(counters_move_to_another_table),
         TEST(expired_counters_are_not_taken_over),
         TEST(inherited_counts_are_added_once),
