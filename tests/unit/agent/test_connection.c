@@ -71,6 +71,11 @@ static int set_up(void **context)
            || f.worker.reassembly == NULL;
 }
 
+static uint64_t count(enum counter counter)
+{
+    return counter_get(f.worker.decide.counters, counter);
+}
+
 static int tear_down(void **context)
 {
     (void)context;
@@ -83,9 +88,12 @@ static int tear_down(void **context)
     reassembly_free(f.worker.reassembly); /* aborts where a buffer is not back */
     ev_loop_destroy(f.worker.loop);
     store_free(f.worker.decide.store);
+    bool adds_up = count(COUNTER_NOTIFIES)
+                   == count(COUNTER_ACKS) + count(COUNTER_NOTIFIES_MALFORMED)
+                          + count(COUNTER_NOTIFIES_ABORTED);
     counters_free(f.worker.decide.counters);
     decide_set_free(f.set);
-    return 0;
+    return !adds_up;
 }
 
 /* A connection, its other end in `client`. */
@@ -133,11 +141,6 @@ static void expect_disconnect(uint8_t code)
     assert_non_null(at);
     assert_int_equal(at[sizeof(name)], code);
     assert_true(spop_client_at_eof(&client));
-}
-
-static uint64_t count(enum counter counter)
-{
-    return counter_get(f.worker.decide.counters, counter);
 }
 
 static uint64_t timeouts(void)

@@ -142,23 +142,26 @@ static void stop_server(void)
     server_stop(f.server);
 }
 
+static uint64_t sum(enum counter counter)
+{
+    return counter_get(f.counters[0], counter) + counter_get(f.counters[1], counter);
+}
+
 static int tear_down(void **context)
 {
     (void)context;
     stop_server();
     server_free(f.server);
     loop_thread_fini(&f.main_loop);
+    bool adds_up = sum(COUNTER_NOTIFIES)
+                   == sum(COUNTER_ACKS) + sum(COUNTER_NOTIFIES_MALFORMED)
+                          + sum(COUNTER_NOTIFIES_ABORTED);
     for (int i = 0; i < WORKERS; i++) {
         counters_free(f.counters[i]);
     }
     store_free(f.store);
     decide_set_free(f.set);
-    return rmdir(f.dir); /* the socket is gone */
-}
-
-static uint64_t sum(enum counter counter)
-{
-    return counter_get(f.counters[0], counter) + counter_get(f.counters[1], counter);
+    return rmdir(f.dir) != 0 || !adds_up; /* the socket is gone */
 }
 
 static void send_notify(struct spop_client *c, uint64_t stream_id)
@@ -363,10 +366,14 @@ static void writes_that_stop_anywhere_lose_nothing(void **context)
         BURST = 700,
         BURSTS = 60
     };
-    static uint8_t bytes[BURST * 64];
+    static uint8_t bytes[BURST * 128];
     size_t len = 0;
     for (uint64_t i = 0; i < BURST; i++) {
-        len += spop_client_put_notify(bytes + len, sizeof(bytes) - len, i, "k", 0);
+        uint8_t frame[128];
+        size_t frame_len = spop_client_put_notify(frame, sizeof(frame), i, "k", 0);
+        size_t part_bytes = i % 8 == 0 ? 9 : sizeof(frame); /* some in fragments */
+        len += spop_client_put_fragments(bytes + len, sizeof(bytes) - len, frame,
+                                         frame_len, part_bytes);
     }
     has_faulty_writes = true;
     assert_true(spop_client_open(&client, f.path));
