@@ -83,6 +83,8 @@ struct rules_ast_rule {
     const char *owner; /* NULL: not given */
     enum rules_mode mode;
     int32_t enforced_permyriad;
+    enum rules_action action;
+    int32_t soft_permyriad;
     bool is_advertised; /* as given */
     struct rules_ast_match match;
     struct rules_ast_cost cost;

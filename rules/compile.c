@@ -139,6 +139,8 @@ static bool compile_rule(struct compiler *c, uint32_t idx)
     rule->name = string_copy(c->set, from->name);
     rule->owner = from->owner != NULL ? string_copy(c->set, from->owner) : NULL;
     rule->mode = from->mode;
+    rule->action = from->action;
+    rule->soft_permyriad = from->soft_permyriad;
     rule->enforced_permyriad = from->enforced_permyriad;
     rule->is_keyed = from->n_key_parts > 0;
     rule->is_advertised = from->is_advertised && rule->is_keyed

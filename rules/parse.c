@@ -15,6 +15,23 @@ struct choice {
     int value; /* -1: planned, not built yet */
 };
 
+static void choices_tell(struct rules_parse *parse, const struct yamltree_node *node,
+                         const struct choice *choices, size_t n)
+{
+    char names[128] = "";
+    size_t len = 0;
+
+    for (size_t i = 0; i < n && len < sizeof names; i++) {
+        if (choices[i].value >= 0) {
+            len += (size_t)snprintf(names + len, sizeof names - len, "%s%s",
+                                    len > 0 ? ", " : "", choices[i].name);
+        }
+    }
+    RULES_FAIL(parse, node->mark, rules_code_bad_choice,
+               "'%.64s' is not one of the values of '%s': %s", node->text, node->key,
+               names);
+}
+
 /** @return the value, or -1 (reported) */
 static int choice_read(struct rules_parse *parse, const struct yamltree_node *node,
                        const struct choice *choices, size_t n)
@@ -32,10 +49,7 @@ static int choice_read(struct rules_parse *parse, const struct yamltree_node *no
         }
         return choices[i].value;
     }
-    RULES_FAIL(parse, node->mark, rules_code_bad_choice,
-               "'%.64s' is not one of the values of '%s': %s%s%s", node->text,
-               node->key, choices[0].name, n > 1 && choices[1].value >= 0 ? ", " : "",
-               n > 1 && choices[1].value >= 0 ? choices[1].name : "");
+    choices_tell(parse, node, choices, n);
     return -1;
 }
 
@@ -106,6 +120,32 @@ static void read_mode(struct rules_parse *parse, const struct yamltree_node *nod
     rule->mode = value == RULES_SHADOW ? RULES_SHADOW : RULES_ENFORCE;
 }
 
+static void read_soft(struct rules_parse *parse, const struct yamltree_node *node,
+                      void *into)
+{
+    struct rules_ast_rule *rule = into;
+
+    if (node->kind == YAMLTREE_SCALAR && strcmp(node->text, "off") == 0) {
+        rule->soft_permyriad = 0;
+        return;
+    }
+    read_share(parse, node, &rule->soft_permyriad);
+}
+
+static void read_action(struct rules_parse *parse, const struct yamltree_node *node,
+                        void *into)
+{
+    static const struct choice actions[] = {{"reject", RULES_REJECT},
+                                            {"warn", RULES_WARN},
+                                            {"degrade", RULES_DEGRADE},
+                                            {"block", RULES_BLOCK},
+                                            {"delay", -1}};
+    struct rules_ast_rule *rule = into;
+    int value = CHOICE_READ(parse, node, actions);
+
+    rule->action = value < 0 ? RULES_REJECT : (enum rules_action)value;
+}
+
 static void read_advertise(struct rules_parse *parse, const struct yamltree_node *node,
                            void *into)
 {
@@ -148,6 +188,8 @@ static const struct rules_field rule_fields[] = {
     {"overrides", rules_field_overrides, false},
     {"cost", rules_field_cost, false},
     {"costs", rules_field_costs, false},
+    {"soft", read_soft, false},
+    {"action", read_action, false},
     {"mode", read_mode, false},
     {"advertise", read_advertise, false},
     {"store", read_store, false},
@@ -155,8 +197,6 @@ static const struct rules_field rule_fields[] = {
     {"expires", NULL, false},
     {"plans", NULL, false},
     {"charge", NULL, false},
-    {"soft", NULL, false},
-    {"action", NULL, false},
     {"on_store_failure", NULL, false},
     {"tag", NULL, false},
     {"shards", NULL, false},

@@ -61,6 +61,14 @@ enum rules_mode {
     RULES_PERCENT, /* enforced for a share of the keys, in shadow for the others */
 };
 
+/** What becomes of a request that is over a limit. */
+enum rules_action {
+    RULES_REJECT = 0,
+    RULES_WARN,    /* goes on, and says so */
+    RULES_DEGRADE, /* goes on, to something cheaper */
+    RULES_BLOCK,   /* refused, as if on a list */
+};
+
 /** One limit, checked and in ticks. Immutable. */
 struct rules_limit {
     const char *name; /* the rule's name; rule.limit where a rule has several */
@@ -81,6 +89,8 @@ struct rules_rule {
     const char *owner; /* printable ASCII; NULL when the file names none */
     uint32_t idx;      /* in file order */
     enum rules_mode mode;
+    enum rules_action action;
+    int32_t soft_permyriad;     /* share of a limit past which it warns; 0: never */
     int32_t enforced_permyriad; /* PERCENT: share of the keys, in hundredths of 1 % */
     bool is_keyed;              /* false for key: [] */
     bool

@@ -6,16 +6,19 @@
 #include "agent/decide/decide.h"
 #include "agent/decide/text.h"
 
-static const char problem_head[] =
+static const char quota_head[] =
     "{\"type\":\"https://iana.org/assignments/http-problem-types#quota-exceeded\","
     "\"title\":\"Quota Exceeded\",\"status\":429,\"detail\":\"Too many requests";
+static const char forbidden_head[] =
+    "{\"type\":\"about:blank\",\"title\":\"Forbidden\",\"status\":403,"
+    "\"detail\":\"Requests of this client are refused";
 
 /* Whether a header field shows this limit: when denied, RateLimit shows the violated
  * ones only, so that Retry-After is never less than a `t` beside it. */
 static bool is_shown(const struct decide_request *request, unsigned i,
                      enum variable variable)
 {
-    if (!request->rules[i]->is_advertised || request->take.charges[i].is_shadow) {
+    if ((request->advertised >> i & 1) == 0) {
         return false;
     }
     bool is_violated = !request->take.charges[i].answer.is_allowed;
@@ -77,7 +80,8 @@ static void add_violated(struct text *text, const struct decide_request *request
 static void add_problem(struct text *text, const struct decide_request *request)
 {
     int64_t wait_s = request->retry_after_s;
-    text_add(text, problem_head);
+    text_add(text, request->verdict.status == VERDICT_STATUS_FORBIDDEN ? forbidden_head
+                                                                       : quota_head);
     if (wait_s > 0) {
         text_add(text, "; try again in ");
         text_add_int64(text, wait_s);
@@ -97,7 +101,7 @@ static void add_shadow(struct text *text, const struct decide_request *request)
 {
     for (unsigned i = 0; i < request->take.n_charges; i++) {
         const struct store_charge *charge = &request->take.charges[i];
-        if (!charge->is_shadow || charge->answer.is_allowed) {
+        if ((request->shadow >> i & 1) == 0 || charge->answer.is_allowed) {
             continue;
         }
         size_t len = text->len;

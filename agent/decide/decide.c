@@ -161,26 +161,38 @@ static bool bind_messages(struct decide_request *request, struct spop_bytes payl
 _Static_assert((int)RULES_HITS_MAX <= (int)STORE_CHARGES_MAX, "a charge for each hit");
 _Static_assert((int)RULES_LIMIT_ID_BYTES == (int)STORE_LIMIT_ID_BYTES, "one digest");
 
-static void add_charges(struct decide_request *request)
+static void add_charge(struct decide_request *request, const struct rules_hit *hit,
+                       const struct rules_limit *rules_limit)
 {
     struct store_take *take = &request->take;
+    const struct decide_limit *limit = &request->decide->set->limits[rules_limit->idx];
+    ENSURE(take->n_charges < STORE_CHARGES_MAX);
+    unsigned at = take->n_charges++;
+    request->limits[at] = limit;
+    request->exceeded[at] = limit->exceeded;
+    request->shadow |= (uint32_t)hit->is_shadow << at;
+    request->advertised |= (uint32_t)(hit->rule->is_advertised && !hit->is_shadow)
+                           << at;
+    take->charges[at] = (struct store_charge){
+        .limit = &limit->limit,
+        .limit_id = rules_limit->id,
+        .key = hit->key.ptr,
+        .key_bytes = hit->key.len,
+        .cost = hit->cost,
+        .is_lenient = hit->is_shadow || limit->exceeded < ACTION_REJECT,
+    };
+}
+
+static void add_charges(struct decide_request *request)
+{
     const struct rules_result *result = &request->result;
+    request->take.n_charges = 0;
+    request->shadow = 0;
+    request->advertised = 0;
     for (uint32_t i = 0; i < result->n_hits; i++) {
         const struct rules_hit *hit = &result->hits[i];
         for (uint32_t j = 0; j < hit->n_limits; j++) {
-            const struct rules_limit *rules_limit = &hit->rule->limits[j];
-            ENSURE(take->n_charges < STORE_CHARGES_MAX);
-            unsigned at = take->n_charges++;
-            request->rules[at] = hit->rule;
-            request->limits[at] = &request->decide->set->limits[rules_limit->idx];
-            take->charges[at] = (struct store_charge){
-                .limit = &request->limits[at]->limit,
-                .limit_id = rules_limit->id,
-                .key = hit->key.ptr,
-                .key_bytes = hit->key.len,
-                .cost = hit->cost,
-                .is_shadow = hit->is_shadow,
-            };
+            add_charge(request, hit, &hit->rule->limits[j]);
         }
     }
 }
@@ -213,7 +225,7 @@ static void count_evaluation(struct counters *counters,
     }
 }
 
-static enum outcome outcome_of(const struct store_charge *charge)
+static enum outcome outcome_of(const struct store_charge *charge, bool is_shadow)
 {
     if (charge->is_charged) {
         return OUTCOME_CHARGED;
@@ -221,7 +233,10 @@ static enum outcome outcome_of(const struct store_charge *charge)
     if (charge->answer.is_allowed) {
         return OUTCOME_PASSED;
     }
-    return charge->is_shadow ? OUTCOME_WOULD_REFUSE : OUTCOME_REFUSED;
+    if (is_shadow) {
+        return OUTCOME_WOULD_REFUSE;
+    }
+    return charge->is_lenient ? OUTCOME_EXCEEDED : OUTCOME_REFUSED;
 }
 
 static void count_decision(struct counters *counters,
@@ -231,7 +246,7 @@ static void count_decision(struct counters *counters,
     const struct decide_limit *first = request->decide->set->limits;
     for (unsigned i = 0; i < take->n_charges; i++) {
         counter_outcome(counters, (uint32_t)(request->limits[i] - first),
-                        outcome_of(&take->charges[i]));
+                        outcome_of(&take->charges[i], (request->shadow >> i & 1) != 0));
     }
     counter_add(counters,
                 take->is_allowed ? COUNTER_REQUESTS_ALLOWED : COUNTER_REQUESTS_REFUSED,
@@ -249,15 +264,18 @@ static int64_t retry_wait_s(const struct decide_request *request)
                          request->take.now);
 }
 
-static uint32_t advertised_charges(const struct decide_request *request)
+/* What is used counts with this request. */
+static uint32_t softly_exceeded(const struct decide_request *request)
 {
-    uint32_t advertised = 0;
+    uint32_t soft = 0;
     for (unsigned i = 0; i < request->take.n_charges; i++) {
-        bool is_advertised = request->rules[i]->is_advertised
-                             && !request->take.charges[i].is_shadow;
-        advertised |= (uint32_t)is_advertised << i;
+        const struct store_charge *charge = &request->take.charges[i];
+        int64_t amount = request->limits[i]->soft_amount;
+        bool is_past = amount >= 0 && charge->answer.is_allowed
+                       && charge->limit->size - charge->answer.remaining > amount;
+        soft |= (uint32_t)is_past << i;
     }
-    return advertised;
+    return soft;
 }
 
 static void on_taken(struct store_take *take)
@@ -268,7 +286,10 @@ static void on_taken(struct store_take *take)
         .is_unmatched = result->n_matched == 0,
         .is_keyless = result->n_hits == 0 && result->n_skipped_no_key > 0,
         .is_cut = result->is_cut,
-        .advertised = advertised_charges(request),
+        .shadow = request->shadow,
+        .soft = softly_exceeded(request),
+        .advertised = request->advertised,
+        .exceeded = request->exceeded,
     };
     verdict_combine(take, &circumstances, &request->verdict);
     request->retry_after_s = retry_wait_s(request);
@@ -300,7 +321,6 @@ bool decide_notify(struct decide *decide, struct decide_request *request,
     request->take.now = now;
     request->take.counters = decide->counters;
     request->take.done = on_taken;
-    request->take.n_charges = 0;
     add_charges(request);
     store_take(decide->store, &request->take);
     return true;

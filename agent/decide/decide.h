@@ -85,7 +85,9 @@ struct decide_request {
     int64_t retry_after_s; /* 0: not denied, or no wait helps */
     struct store_take take;
     const struct decide_limit *limits[STORE_CHARGES_MAX]; /* of the charges */
-    const struct rules_rule *rules[STORE_CHARGES_MAX];    /* likewise */
+    enum action exceeded[STORE_CHARGES_MAX];              /* likewise */
+    uint32_t shadow;     /* bit n: charge n is in shadow */
+    uint32_t advertised; /* bit n: clients may see numbers of charge n */
     /* working room */
     struct rules_request descriptors;
     struct rules_result result;

@@ -47,7 +47,29 @@ static size_t print_item_head(char *buf, const struct decide_limit *limit)
     return text.len;
 }
 
-static void prepare_limit(struct decide_limit *limit, const struct rules_limit *rules)
+static enum action action_of(enum rules_action action)
+{
+    switch (action) {
+    case RULES_REJECT:
+        return ACTION_REJECT;
+    case RULES_WARN:
+        return ACTION_WARN;
+    case RULES_DEGRADE:
+        return ACTION_DEGRADE;
+    case RULES_BLOCK:
+        return ACTION_BLOCK;
+    }
+    NEVER("action");
+}
+
+/* size x permyriad is at most 10^13. */
+static int64_t soft_amount_of(const struct rules_rule *rule, int64_t size)
+{
+    return rule->soft_permyriad > 0 ? size * rule->soft_permyriad / 10000 : -1;
+}
+
+static void prepare_limit(struct decide_limit *limit, const struct rules_rule *rule,
+                          const struct rules_limit *rules)
 {
     limit->name = rules->name;
     limit->limit = (struct limit){
@@ -57,6 +79,8 @@ static void prepare_limit(struct decide_limit *limit, const struct rules_limit *
         .per_ticks = rules->per_ticks,
         .tick_us = rules->tick_us,
     };
+    limit->exceeded = action_of(rule->action);
+    limit->soft_amount = soft_amount_of(rule, limit->limit.size);
     limit_describe(&limit->limit, &limit->policy);
     limit->policy_item_len = print_policy(limit->policy_item, limit);
     limit->item_head_len = print_item_head(limit->item_head, limit);
@@ -78,7 +102,7 @@ struct decide_set *decide_set_new(struct rules_set *rules)
         const struct rules_rule *rule = rules_set_rule(rules, i);
         for (uint32_t j = 0; j < rule->n_limits; j++) {
             const struct rules_limit *limit = &rule->limits[j];
-            prepare_limit(&set->limits[limit->idx], limit);
+            prepare_limit(&set->limits[limit->idx], rule, limit);
         }
     }
     return set;

@@ -12,6 +12,7 @@
 
 #include "rules/rules.h"
 
+#include "agent/decide/verdict.h"
 #include "agent/limit/limit.h"
 
 enum {
@@ -21,6 +22,8 @@ enum {
 struct decide_limit {
     const char *name;
     struct limit limit;
+    enum action exceeded; /* what becomes of a request over the limit */
+    int64_t soft_amount;  /* used past which an allowed request is warned; -1: never */
     struct limit_policy policy;
     size_t policy_item_len;
     size_t item_head_len;

@@ -31,24 +31,20 @@ static bool has_less_left(const struct store_charge *a, const struct store_charg
 }
 
 static bool decides_over(const struct store_charge *a, const struct store_charge *b,
-                         bool is_refusal)
+                         bool is_exceeded)
 {
-    return is_refusal ? a->answer.retry_us > b->answer.retry_us : has_less_left(a, b);
+    return is_exceeded ? a->answer.retry_us > b->answer.retry_us : has_less_left(a, b);
 }
 
-/* The charge that decides among those of `mask`; -1 when none can. */
-static int find_deciding(const struct store_take *take, uint32_t mask)
+/* The charge that decides among those of `mask`; -1 when there is none. */
+static int find_deciding(const struct store_take *take, uint32_t mask, bool is_exceeded)
 {
     int best = -1;
-    for (unsigned i = 0; i < take->n_charges; i++) {
-        const struct store_charge *charge = &take->charges[i];
-        bool is_candidate = (mask >> i & 1) != 0 && !charge->is_shadow
-                            && charge->answer.is_allowed == take->is_allowed;
-        if (!is_candidate) {
-            continue;
-        }
-        if (best < 0 || decides_over(charge, &take->charges[best], !take->is_allowed)) {
-            best = (int)i;
+    for (; mask != 0; mask &= mask - 1) {
+        int i = __builtin_ctz(mask);
+        if (best < 0
+            || decides_over(&take->charges[i], &take->charges[best], is_exceeded)) {
+            best = i;
         }
     }
     return best;
@@ -65,20 +61,67 @@ static enum reason find_reason(const struct verdict_circumstances *circumstances
     return circumstances->is_cut ? REASON_TOO_MANY_LIMITS : REASON_NONE;
 }
 
+/* What happens for the sake of one charge. */
+static enum action action_for(const struct store_take *take,
+                              const struct verdict_circumstances *circumstances,
+                              unsigned i)
+{
+    if (!take->charges[i].answer.is_allowed) {
+        return circumstances->exceeded[i];
+    }
+    return (circumstances->soft >> i & 1) != 0 ? ACTION_WARN : ACTION_ALLOW;
+}
+
+/* The strongest action; `*winners` are the charges that want it, shadows never. */
+static enum action find_action(const struct store_take *take,
+                               const struct verdict_circumstances *circumstances,
+                               uint32_t *winners)
+{
+    enum action strongest = ACTION_ALLOW;
+    *winners = 0;
+    for (unsigned i = 0; i < take->n_charges; i++) {
+        if ((circumstances->shadow >> i & 1) != 0) {
+            continue;
+        }
+        enum action action = action_for(take, circumstances, i);
+        if (action > strongest) {
+            strongest = action;
+            *winners = 0;
+        }
+        *winners |= (uint32_t)(action == strongest) << i;
+    }
+    return strongest;
+}
+
+static int status_of(enum action action)
+{
+    switch (action) {
+    case ACTION_REJECT:
+        return VERDICT_STATUS_TOO_MANY_REQUESTS;
+    case ACTION_BLOCK:
+        return VERDICT_STATUS_FORBIDDEN;
+    case ACTION_ALLOW:
+    case ACTION_WARN:
+    case ACTION_DEGRADE:
+        break;
+    }
+    return 0;
+}
+
 void verdict_combine(const struct store_take *take,
                      const struct verdict_circumstances *circumstances,
                      struct verdict *verdict)
 {
+    uint32_t winners = 0;
+    enum action action = find_action(take, circumstances, &winners);
+    bool is_exceeded = action != ACTION_ALLOW;
     *verdict = (struct verdict){
-        .action = ACTION_ALLOW,
-        .reason = find_reason(circumstances),
-        .deciding_idx = find_deciding(take, UINT32_MAX),
-        .shown_idx = find_deciding(take, circumstances->advertised),
+        .action = action,
+        .reason = is_exceeded ? REASON_LIMIT : find_reason(circumstances),
+        .is_denied = action >= ACTION_REJECT,
+        .status = status_of(action),
+        .deciding_idx = find_deciding(take, winners, is_exceeded),
+        .shown_idx = find_deciding(take, winners & circumstances->advertised,
+                                   is_exceeded),
     };
-    if (!take->is_allowed) {
-        verdict->action = ACTION_REJECT;
-        verdict->reason = REASON_LIMIT;
-        verdict->is_denied = true;
-        verdict->status = VERDICT_STATUS_TOO_MANY_REQUESTS;
-    }
 }

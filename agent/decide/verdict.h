@@ -1,9 +1,9 @@
 /**
  * @file agent/decide/verdict.h  From the answers of limits to one verdict.
  *
- * Model:     pure. Any enforced limit can refuse. Deciding limit: among those that
- *            refused the longest wait; on an allow the smallest share left; ties by
- *            file order.
+ * Model:     pure. A request over a limit gets the action of its rule; the strongest
+ *            action of all wins. Deciding limit: among those whose action won the longest
+ *            wait; on a plain allow the smallest share left; ties by file order.
  * Ownership: none.
  * Threads:   no shared state.
  * Errors:    none.
@@ -16,10 +16,13 @@
 
 #include "agent/store/store.h"
 
-/** name, text */
-#define ACTION_TABLE(X) \
-    X(ALLOW, "allow")   \
-    X(REJECT, "reject")
+/** name, text; from the weakest to the strongest. Those from REJECT on refuse. */
+#define ACTION_TABLE(X)   \
+    X(ALLOW, "allow")     \
+    X(WARN, "warn")       \
+    X(DEGRADE, "degrade") \
+    X(REJECT, "reject")   \
+    X(BLOCK, "block")
 
 enum action {
 #define X(name, text) ACTION_##name,
@@ -44,7 +47,8 @@ const char *action_text(enum action action);
 const char *reason_text(enum reason reason);
 
 enum {
-    VERDICT_STATUS_TOO_MANY_REQUESTS = 429
+    VERDICT_STATUS_FORBIDDEN = 403,
+    VERDICT_STATUS_TOO_MANY_REQUESTS = 429,
 };
 
 struct verdict {
@@ -56,12 +60,15 @@ struct verdict {
     int shown_idx;    /* the same among those that clients may see numbers of */
 };
 
-/** What evaluation says beside the charges. */
+/** What is to be known beside the answers; in the masks bit n is charge n. */
 struct verdict_circumstances {
-    bool is_unmatched;   /* no rule matched */
-    bool is_keyless;     /* rules matched, but none had a key */
-    bool is_cut;         /* more limits applied than are looked at */
-    uint32_t advertised; /* bit n: clients may see numbers of charge n */
+    bool is_unmatched;           /* no rule matched */
+    bool is_keyless;             /* rules matched, but none had a key */
+    bool is_cut;                 /* more limits applied than are looked at */
+    uint32_t shadow;             /* in shadow for this request */
+    uint32_t soft;               /* allowed, but past the soft share of the limit */
+    uint32_t advertised;         /* clients may see numbers of it */
+    const enum action *exceeded; /* of each charge: what happens over the limit */
 };
 
 void verdict_combine(const struct store_take *take,

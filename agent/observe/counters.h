@@ -70,10 +70,11 @@ enum {
 };
 
 /** What became of one limit in one decision. */
-#define OUTCOME_TABLE(X)                                                       \
-    X(CHARGED, "charged") /* passed and was charged */                         \
-    X(PASSED, "passed")   /* passed, not charged: refused elsewhere, cost 0 */ \
-    X(REFUSED, "refused") /* refused the request */                            \
+#define OUTCOME_TABLE(X)                                                         \
+    X(CHARGED, "charged")   /* passed and was charged */                         \
+    X(PASSED, "passed")     /* passed, not charged: refused elsewhere, cost 0 */ \
+    X(EXCEEDED, "exceeded") /* over the limit; the request went on */            \
+    X(REFUSED, "refused")   /* refused the request */                            \
     X(WOULD_REFUSE, "would_refuse") /* in shadow */
 
 enum outcome {
@@ -83,7 +84,7 @@ enum outcome {
 };
 
 enum {
-    OUTCOMES_N = 4
+    OUTCOMES_N = 5
 };
 
 struct counters {

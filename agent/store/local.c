@@ -311,7 +311,7 @@ static bool answer_charges(struct store_take *take, struct place *places)
         }
         bool passes = limit_take(charge->limit, &place->state, take->now, charge->cost,
                                  &charge->answer);
-        is_allowed = is_allowed && (passes || charge->is_shadow);
+        is_allowed = is_allowed && (passes || charge->is_lenient);
     }
     return is_allowed;
 }

@@ -2,9 +2,10 @@
  * @file agent/store/store.h  The contract of a store: where counts live.
  *
  * Model:     `take` gets the charges of one request and completes exactly once, at once
- *            or later, with an answer for each charge. All or nothing: when one enforced
- *            charge is refused, nothing is charged. A shadow charge refuses nobody: it is
- *            charged when all enforced ones are allowed and it would be allowed itself.
+ *            or later, with an answer for each charge. All or nothing: when one charge is
+ *            refused, nothing is charged. A lenient charge (in shadow, or one that only
+ *            warns or degrades) refuses nobody: it is charged when all others are allowed
+ *            and it is within its limit.
  * Ownership: a take and its charges belong to the caller and stay in place until `done`.
  *            Keys are views that live as long.
  * Threads:   a take is begun, completed and its `done` called on one thread. Whether
@@ -34,7 +35,7 @@ struct store_charge {
     const uint8_t *key; /* injective bytes; the counter is (limit_id, key) */
     size_t key_bytes;
     int64_t cost;
-    bool is_shadow;
+    bool is_lenient;
     bool is_charged;            /* out */
     struct limit_answer answer; /* out: after the charge where charged */
 };
@@ -45,7 +46,7 @@ typedef void store_done_fn(struct store_take *take);
 struct store_take {
     struct instant now;
     unsigned n_charges;
-    bool is_allowed;           /* out: no enforced charge was refused */
+    bool is_allowed;           /* out: no charge was refused but lenient ones */
     struct counters *counters; /* of the calling thread */
     store_done_fn *done;
     struct store_charge charges[STORE_CHARGES_MAX];

@@ -436,6 +436,87 @@ static void cost_is_taken_from_an_argument(void **context)
     assert_int_equal(counter_get(d->decide.counters, COUNTER_COSTS_LOWERED), 1);
 }
 
+static const char ACTIONS[] = "version: 1\n"
+                              "domain: api\n"
+                              "rules:\n"
+                              "  - name: soft\n"
+                              "    match: { path: /soft }\n"
+                              "    key: [key]\n"
+                              "    soft: 50%\n"
+                              "    limit: { requests: 4, per: 60s }\n"
+                              "  - name: warned\n"
+                              "    match: { path: /warn }\n"
+                              "    key: [key]\n"
+                              "    action: warn\n"
+                              "    limit: { requests: 1, per: 60s }\n"
+                              "  - name: degraded\n"
+                              "    match: { path: [/warn, /degrade] }\n"
+                              "    key: [key]\n"
+                              "    action: degrade\n"
+                              "    limit: { requests: 2, per: 60s }\n"
+                              "  - name: blocked\n"
+                              "    match: { path: /block }\n"
+                              "    key: [key]\n"
+                              "    action: block\n"
+                              "    limit: { requests: 1, per: 60s }\n";
+
+static void action_is(struct decider *d, const char *path, const char *action,
+                      const char *rule)
+{
+    request(d, path, "a");
+    assert_string_equal(d->ack.actions[0].text, action);
+    assert_string_equal(decoded_ack_text(&d->ack, "rule"), rule);
+}
+
+static void soft_limit_warns_past_its_share(void **context)
+{
+    struct decider *d = *context;
+    decider_fini(d);
+    assert_true(decider_init(d, ACTIONS));
+    action_is(d, "/soft", "allow", "soft");
+    action_is(d, "/soft", "allow", "soft");
+    assert_null(decoded_ack_find(&d->ack, "reason"));
+    action_is(d, "/soft", "warn", "soft");
+    assert_string_equal(decoded_ack_text(&d->ack, "reason"), "limit");
+    assert_int_equal(decoded_ack_number(&d->ack, "deny"), 0);
+    assert_null(decoded_ack_find(&d->ack, "retry_after"));
+    action_is(d, "/soft", "warn", "soft");
+    action_is(d, "/soft", "reject", "soft");
+}
+
+/* Over a limit that warns or degrades a request goes on and is charged elsewhere. */
+static void warned_and_degraded_requests_go_on(void **context)
+{
+    struct decider *d = *context;
+    decider_fini(d);
+    assert_true(decider_init(d, ACTIONS));
+    action_is(d, "/warn", "allow", "warned");
+    action_is(d, "/warn", "warn", "warned");
+    action_is(d, "/degrade", "degrade", "degraded");
+    assert_int_equal(decoded_ack_number(&d->ack, "deny"), 0);
+    assert_null(decoded_ack_find(&d->ack, "status"));
+    assert_string_equal(decoded_ack_text(&d->ack, "reason"), "limit");
+    action_is(d, "/warn", "degrade", "degraded");
+    struct counters *c = d->decide.counters;
+    assert_int_equal(counter_get_outcome(c, 1, OUTCOME_EXCEEDED), 2);
+    assert_int_equal(counter_get_outcome(c, 2, OUTCOME_EXCEEDED), 2);
+    assert_int_equal(counter_get_outcome(c, 2, OUTCOME_CHARGED), 2);
+    assert_int_equal(counter_get(c, COUNTER_REQUESTS_ALLOWED), 4);
+}
+
+static void blocked_request_is_forbidden(void **context)
+{
+    struct decider *d = *context;
+    decider_fini(d);
+    assert_true(decider_init(d, ACTIONS));
+    action_is(d, "/block", "allow", "blocked");
+    action_is(d, "/block", "block", "blocked");
+    assert_int_equal(decoded_ack_number(&d->ack, "deny"), 1);
+    assert_int_equal(decoded_ack_number(&d->ack, "status"), 403);
+    assert_non_null(strstr(decoded_ack_text(&d->ack, "problem"),
+                           "\"title\":\"Forbidden\",\"status\":403"));
+}
+
 static void limits_of_one_rule_are_charged_together_or_not_at_all(void **context)
 {
     struct decider *d = *context;
@@ -521,6 +602,9 @@ int main(void)
         TEST(small_frame_keeps_the_decision),
         TEST(only_chosen_variables_are_sent),
         TEST(cost_is_taken_from_an_argument),
+        TEST(soft_limit_warns_past_its_share),
+        TEST(warned_and_degraded_requests_go_on),
+        TEST(blocked_request_is_forbidden),
         TEST(limits_of_one_rule_are_charged_together_or_not_at_all),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -9,7 +9,9 @@
 
 static const struct limit SIZE_10 = {.size = 10};
 static const struct limit SIZE_100 = {.size = 100};
-static const struct verdict_circumstances PLAIN = {0};
+static const enum action REJECTING[STORE_CHARGES_MAX] = {ACTION_REJECT, ACTION_REJECT,
+                                                         ACTION_REJECT};
+static const struct verdict_circumstances PLAIN = {.exceeded = REJECTING};
 
 static struct store_charge allowed(const struct limit *limit, int64_t remaining)
 {
@@ -24,17 +26,20 @@ static struct store_charge refused(const struct limit *limit, int64_t retry_us)
     return (struct store_charge){.limit = limit, .answer = {.retry_us = retry_us}};
 }
 
-static struct verdict combine(struct store_take take)
+static struct verdict combine_in(const struct store_take *take,
+                                 struct verdict_circumstances circumstances)
 {
     struct verdict verdict;
-    take.is_allowed = true;
-    for (unsigned i = 0; i < take.n_charges; i++) {
-        const struct store_charge *charge = &take.charges[i];
-        take.is_allowed = take.is_allowed
-                          && (charge->answer.is_allowed || charge->is_shadow);
+    if (circumstances.exceeded == NULL) {
+        circumstances.exceeded = REJECTING;
     }
-    verdict_combine(&take, &PLAIN, &verdict);
+    verdict_combine(take, &circumstances, &verdict);
     return verdict;
+}
+
+static struct verdict combine(struct store_take take)
+{
+    return combine_in(&take, PLAIN);
 }
 
 static void allow_is_decided_by_the_smallest_share_left(void **context)
@@ -90,12 +95,12 @@ static void shadow_never_decides(void **context)
         .n_charges = 2,
         .charges = {refused(&SIZE_10, 9), allowed(&SIZE_100, 99)},
     };
-    take.charges[0].is_shadow = true;
-    struct verdict v = combine(take);
+    struct verdict_circumstances circumstances = {.shadow = 1U << 0, .soft = 1U << 0};
+    struct verdict v = combine_in(&take, circumstances);
     assert_int_equal(v.action, ACTION_ALLOW);
     assert_int_equal(v.deciding_idx, 1);
     take.n_charges = 1;
-    v = combine(take);
+    v = combine_in(&take, circumstances);
     assert_int_equal(v.action, ACTION_ALLOW);
     assert_int_equal(v.deciding_idx, -1);
 }
@@ -105,24 +110,71 @@ static void shown_is_decided_among_the_advertised(void **context)
 {
     (void)context;
     struct store_take take = {
-        .is_allowed = true,
         .n_charges = 3,
         .charges = {allowed(&SIZE_10, 5), allowed(&SIZE_100, 20), allowed(&SIZE_10, 4)},
     };
     struct verdict_circumstances circumstances = {.advertised = 1U << 0 | 1U << 2};
-    struct verdict v;
-    verdict_combine(&take, &circumstances, &v);
+    struct verdict v = combine_in(&take, circumstances);
     assert_int_equal(v.deciding_idx, 1);
     assert_int_equal(v.shown_idx, 2);
     circumstances.advertised = 0;
-    verdict_combine(&take, &circumstances, &v);
-    assert_int_equal(v.shown_idx, -1);
+    assert_int_equal(combine_in(&take, circumstances).shown_idx, -1);
     take.charges[1] = refused(&SIZE_100, 9);
-    take.is_allowed = false;
     circumstances.advertised = 1U << 0;
-    verdict_combine(&take, &circumstances, &v);
+    v = combine_in(&take, circumstances);
     assert_int_equal(v.deciding_idx, 1);
     assert_int_equal(v.shown_idx, -1); /* what passed is not why it was refused */
+}
+
+static void strongest_action_wins_and_its_longest_wait_decides(void **context)
+{
+    (void)context;
+    static const enum action ACTIONS[] = {ACTION_WARN, ACTION_DEGRADE, ACTION_DEGRADE,
+                                          ACTION_REJECT, ACTION_BLOCK};
+    static const struct {
+        enum action action;
+        bool is_denied;
+        int status;
+        int deciding_idx;
+    } STEPS[] = {
+        {ACTION_WARN, false, 0, 0},    {ACTION_DEGRADE, false, 0, 1},
+        {ACTION_DEGRADE, false, 0, 2}, {ACTION_REJECT, true, 429, 3},
+        {ACTION_BLOCK, true, 403, 4},
+    };
+    struct store_take take = {
+        .n_charges = 5,
+        .charges = {allowed(&SIZE_10, 0), allowed(&SIZE_10, 0), allowed(&SIZE_10, 0),
+                    allowed(&SIZE_10, 0), allowed(&SIZE_10, 0)},
+    };
+    static const int64_t WAITS_US[] = {99, 5, 6, 2, 1};
+    for (unsigned i = 0; i < 5; i++) {
+        struct verdict v;
+        take.charges[i] = refused(&SIZE_10, WAITS_US[i]);
+        v = combine_in(&take, (struct verdict_circumstances){.exceeded = ACTIONS});
+        assert_int_equal(v.action, STEPS[i].action);
+        assert_int_equal(v.reason, REASON_LIMIT);
+        assert_int_equal(v.is_denied, STEPS[i].is_denied);
+        assert_int_equal(v.status, STEPS[i].status);
+        assert_int_equal(v.deciding_idx, STEPS[i].deciding_idx);
+    }
+}
+
+static void soft_limit_warns_and_is_the_weakest(void **context)
+{
+    (void)context;
+    static const enum action ACTIONS[] = {ACTION_REJECT, ACTION_DEGRADE};
+    struct store_take take = {
+        .n_charges = 2,
+        .charges = {allowed(&SIZE_10, 1), allowed(&SIZE_10, 0)},
+    };
+    struct verdict_circumstances circumstances = {.soft = 1U << 0, .exceeded = ACTIONS};
+    struct verdict v = combine_in(&take, circumstances);
+    assert_int_equal(v.action, ACTION_WARN);
+    assert_int_equal(v.reason, REASON_LIMIT);
+    assert_false(v.is_denied);
+    assert_int_equal(v.deciding_idx, 0);
+    take.charges[1] = refused(&SIZE_10, 1);
+    assert_int_equal(combine_in(&take, circumstances).action, ACTION_DEGRADE);
 }
 
 static void reasons_of_an_allow(void **context)
@@ -133,15 +185,14 @@ static void reasons_of_an_allow(void **context)
         enum reason reason;
         const char *text;
     } CASES[] = {
-        {{false, false, false, 0}, REASON_NONE, ""},
-        {{true, false, false, 0}, REASON_UNMATCHED, "unmatched"},
-        {{false, true, false, 0}, REASON_NO_KEY, "no_key"},
-        {{false, false, true, 0}, REASON_TOO_MANY_LIMITS, "too_many_limits"},
+        {{.is_cut = false}, REASON_NONE, ""},
+        {{.is_unmatched = true}, REASON_UNMATCHED, "unmatched"},
+        {{.is_keyless = true}, REASON_NO_KEY, "no_key"},
+        {{.is_cut = true}, REASON_TOO_MANY_LIMITS, "too_many_limits"},
     };
-    struct store_take take = {.is_allowed = true};
+    struct store_take take = {.n_charges = 0};
     for (size_t i = 0; i < sizeof(CASES) / sizeof(CASES[0]); i++) {
-        struct verdict v;
-        verdict_combine(&take, &CASES[i].circumstances, &v);
+        struct verdict v = combine_in(&take, CASES[i].circumstances);
         assert_int_equal(v.reason, CASES[i].reason);
         assert_string_equal(reason_text(v.reason), CASES[i].text);
         assert_string_equal(action_text(v.action), "allow");
@@ -156,6 +207,8 @@ int main(void)
         cmocka_unit_test(refusal_is_decided_by_the_longest_wait_never_last_of_all),
         cmocka_unit_test(shadow_never_decides),
         cmocka_unit_test(shown_is_decided_among_the_advertised),
+        cmocka_unit_test(strongest_action_wins_and_its_longest_wait_decides),
+        cmocka_unit_test(soft_limit_warns_and_is_the_weakest),
         cmocka_unit_test(reasons_of_an_allow),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -102,8 +102,10 @@ static const struct fault faults[] = {
     {WITH("  costs: [{match: {a: b}}]\n"), "missing-field", 7, 11},
     {WITH("  costs: [{match: {a: ''}, cost: 1}]\n"), "empty-value", 7, 23},
     {WITH("  charge: {}\n"), "not-yet", 7, 3},
-    {WITH("  soft: 80%\n"), "not-yet", 7, 3},
-    {WITH("  action: warn\n"), "not-yet", 7, 3},
+    {WITH("  soft: 80\n"), "bad-share", 7, 9},
+    {WITH("  soft: [80%]\n"), "bad-type", 7, 9},
+    {WITH("  action: delay\n"), "not-yet", 7, 11},
+    {WITH("  action: deny\n"), "bad-choice", 7, 11},
     {WITH("  overrides: b\n"), "unknown-rule", 7, 14},
     {WITH("  overrides: [[b]]\n"), "bad-type", 7, 15},
     {WITH("  overrides: {b: c}\n"), "bad-type", 7, 14},
@@ -398,6 +400,8 @@ static void test_good(void **state)
         KEY("[a, b, c, d, e, ip]"),
         KEY("[a | b | ip, a, a|b]"),
         WITH("  cost: 0\n"),
+        WITH("  soft: off\n  action: degrade\n"),
+        WITH("  soft: 80%\n  action: block\n"),
         WITH("  mode: {enforce: 0.01%}\n"),
         WITH("  overrides: [b, c]\n"
              "- {name: b, key: [], limit: {requests: 1, per: 1s}, overrides: c}\n"
