@@ -123,7 +123,9 @@ bool address_is_remote(const struct address *address)
     if (address->sockaddr.ss_family == AF_INET6) {
         const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)&address
                                              ->sockaddr;
-        return !IN6_IS_ADDR_LOOPBACK(&in6->sin6_addr);
+        const struct in6_addr *host = &in6->sin6_addr;
+        bool is_v4_loopback = IN6_IS_ADDR_V4MAPPED(host) && host->s6_addr[12] == 127;
+        return !IN6_IS_ADDR_LOOPBACK(host) && !is_v4_loopback;
     }
     return false;
 }

@@ -49,6 +49,8 @@ static void spellings(void **context)
         {"0.0.0.0:65535", AF_INET, true},
         {"[::1]:80", AF_INET6, false},
         {"[::]:80", AF_INET6, true},
+        {"[::ffff:127.0.0.1]:80", AF_INET6, false},
+        {"[::ffff:10.0.0.1]:80", AF_INET6, true},
         {"unix@/run/a.sock", AF_UNIX, false},
         {"fd@3", AF_UNSPEC, false},
         {"127.0.0.1", -1, false},
