@@ -16,6 +16,7 @@ Installs what is missing (as root, or with sudo), builds under build/ and runs a
   asan      all that needs no HAProxy, under AddressSanitizer and UBSan
 With --long also:
   tsan      all that needs no HAProxy, under ThreadSanitizer
+  slow      what is labelled long, then a tenth of it under AddressSanitizer and UBSan
   e2e-asan  the end-to-end tests with the agent under AddressSanitizer and UBSan
   demo      haproxy/demo.sh
   e2e-loop  the end-to-end tests ten times over
@@ -65,14 +66,17 @@ run_demo() {
 run_long() {
     # TSan needs the memory layout that setarch -R gives it.
     if build tsan; then
-        run_tests tsan setarch -R ctest --preset tsan --parallel "$jobs" --label-exclude e2e
+        run_tests tsan setarch -R ctest --preset tsan --parallel "$jobs" --label-exclude 'e2e|long'
     else
         summary+=("-- tsan" "did not build: see build/tsan.log")
         failed=1
     fi
-    run_tests e2e-asan ctest --preset asan --parallel "$jobs" --label-regex e2e
+    run_tests slow ctest --preset release --label-regex long
+    run_tests slow-asan env SCALE=0.1 ctest --preset asan --label-regex long --label-exclude e2e
+    run_tests e2e-asan ctest --preset asan --parallel "$jobs" --label-regex e2e --label-exclude long
     run_demo
-    run_tests e2e-loop ctest --preset release --parallel "$jobs" --label-regex e2e --repeat until-fail:10
+    run_tests e2e-loop ctest --preset release --parallel "$jobs" --label-regex e2e --label-exclude long \
+        --repeat until-fail:10
 }
 
 long=no
@@ -87,8 +91,8 @@ done
 cd "$root"
 bash tests/install.sh build test
 mkdir -p build
-stage release
-stage asan --label-exclude e2e
+stage release --label-exclude long
+stage asan --label-exclude 'e2e|long'
 if [[ $long == yes ]]; then
     run_long
 fi

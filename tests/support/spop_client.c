@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <netinet/in.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <sys/un.h>
@@ -13,16 +14,29 @@
 #include "spop/frame.h"
 #include "spop/value.h"
 
+static bool connect_to(struct spop_client *c, const struct sockaddr *address,
+                       socklen_t address_len)
+{
+    struct timeval limit = {.tv_sec = 10};
+    c->len = 0;
+    c->fd = socket(address->sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    return c->fd >= 0
+           && setsockopt(c->fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit)) == 0
+           && connect(c->fd, address, address_len) == 0;
+}
+
 bool spop_client_connect(struct spop_client *c, const char *path)
 {
     struct sockaddr_un un = {.sun_family = AF_UNIX};
-    struct timeval limit = {.tv_sec = 10};
-    c->len = 0;
-    c->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     (void)snprintf(un.sun_path, sizeof(un.sun_path), "%s", path);
-    return c->fd >= 0
-           && setsockopt(c->fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit)) == 0
-           && connect(c->fd, (struct sockaddr *)&un, sizeof(un)) == 0;
+    return connect_to(c, (struct sockaddr *)&un, sizeof(un));
+}
+
+bool spop_client_connect_tcp(struct spop_client *c, uint16_t port)
+{
+    struct sockaddr_in in = {.sin_family = AF_INET, .sin_port = htons(port)};
+    in.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    return connect_to(c, (struct sockaddr *)&in, sizeof(in));
 }
 
 void spop_client_close(struct spop_client *c)

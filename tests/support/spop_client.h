@@ -25,6 +25,9 @@ struct spop_client {
 
 /** Connect to a UNIX socket; false with errno. */
 bool spop_client_connect(struct spop_client *c, const char *path);
+
+/** Connect to a port of 127.0.0.1; false with errno. */
+bool spop_client_connect_tcp(struct spop_client *c, uint16_t port);
 void spop_client_close(struct spop_client *c);
 
 /** Send bytes, all of them. */
