@@ -14,6 +14,7 @@ static const struct {
     command_fn *run;
 } commands[] = {
     {"serve", "answer HAProxy", command_serve},
+    {"bench", "load an agent and say what it did", command_bench},
 };
 
 static void print_usage(FILE *out)

@@ -20,4 +20,7 @@ typedef int command_fn(int argc, char **argv);
 /** Run the daemon. */
 int command_serve(int argc, char **argv);
 
+/** Load an agent over SPOP. */
+int command_bench(int argc, char **argv);
+
 #endif
