@@ -22,6 +22,8 @@ enum rules_ast_kind {
 
 struct rules_ast_value {
     enum rules_ast_kind kind;
+    const char *owner; /* of an entry of a list; NULL: not given */
+    const char *reason;
     struct rules_bytes text; /* of `path`: in normal form */
     struct rules_mark mark;
     struct rules_network network; /* EXACT: what the text means as an address, if it is
@@ -94,10 +96,16 @@ struct rules_ast_rule {
     struct rules_ast_costs_item *costs;
     uint32_t n_key_parts;
     struct rules_ast_part key[RULES_KEY_PARTS_MAX];
-    bool is_skipped_keyless; /* no_key: skip */
+    enum rules_no_key no_key;
     struct rules_ip_prefix ip_prefix;
     uint32_t n_limits;
     struct rules_ast_limit limits[RULES_LIMITS_MAX];
+};
+
+/** Values of one descriptor that are allowed or blocked before any rule. */
+struct rules_ast_list {
+    bool is_block;
+    struct rules_ast_condition condition;
 };
 
 struct rules_ast {
@@ -107,6 +115,8 @@ struct rules_ast {
     int slot_path;                             /* -1: not used */
     uint32_t n_rules;
     struct rules_ast_rule *rules;
+    uint32_t n_lists;
+    struct rules_ast_list *lists;
 };
 
 /**

@@ -214,7 +214,7 @@ static bool compile_parts(struct compiler *c, const struct rules_ast_rule *from,
     }
     matcher->parts = parts;
     matcher->n_parts = from->n_key_parts;
-    matcher->is_skipped_keyless = from->is_skipped_keyless;
+    matcher->no_key = from->no_key;
     matcher->ip_prefix = from->ip_prefix;
     return true;
 }
@@ -440,6 +440,25 @@ static bool compile_matcher(struct compiler *c, uint32_t idx)
            && compile_overrides(c, from, matcher);
 }
 
+/** The lists stand behind the rules, so that the same tables find them. */
+static bool compile_lists(struct compiler *c)
+{
+    struct rules_set *set = c->set;
+
+    for (uint32_t i = 0; i < c->ast->n_lists; i++) {
+        struct rules_matcher *matcher = &set->matchers[set->n_rules + i];
+        struct rules_ast_match match = {1, &c->ast->lists[i].condition};
+
+        matcher->conditions = compile_match(c, &match);
+        matcher->n_conditions = 1;
+        if (matcher->conditions == NULL) {
+            return false;
+        }
+        set->listed[i] = c->ast->lists[i].is_block ? RULES_BLOCKED : RULES_ALLOWED;
+    }
+    return true;
+}
+
 static struct rules_set *set_new(void)
 {
     struct rules_arena arena = {NULL};
@@ -472,9 +491,13 @@ static bool compile_all(struct compiler *c, const char *name)
     set->rules = rules_arena_array(&set->arena, n, sizeof *set->rules);
     set->n_limits = limits_count(c->ast);
     set->limits = rules_arena_array(&set->arena, set->n_limits, sizeof *set->limits);
-    set->matchers = rules_arena_array(&set->arena, n, sizeof *set->matchers);
+    set->n_matchers = n + c->ast->n_lists;
+    set->matchers = rules_arena_array(&set->arena, set->n_matchers,
+                                      sizeof *set->matchers);
+    set->listed = rules_arena_array(&set->arena, c->ast->n_lists, sizeof *set->listed);
     if (set->name == NULL || set->domain == NULL || set->rules == NULL
-        || set->limits == NULL || set->matchers == NULL || !compile_slots(c)) {
+        || set->limits == NULL || set->matchers == NULL || set->listed == NULL
+        || !compile_slots(c)) {
         return false;
     }
     for (uint32_t i = 0; i < n; i++) {
@@ -482,7 +505,7 @@ static bool compile_all(struct compiler *c, const char *name)
             return false;
         }
     }
-    return rules_index_build(c->set);
+    return compile_lists(c) && rules_index_build(c->set);
 }
 
 struct rules_set *rules_compile(const struct rules_ast *ast, const char *name)

@@ -215,7 +215,7 @@ static const struct rules_link *link_find(const struct facts *facts,
 static bool key_is_possible(const struct facts *facts,
                             const struct rules_matcher *matcher)
 {
-    if (facts->ip.type != RULES_ABSENT && !matcher->is_skipped_keyless) {
+    if (facts->ip.type != RULES_ABSENT && matcher->no_key == RULES_NO_KEY_IP) {
         return true;
     }
     for (uint32_t i = 0; i < matcher->n_parts; i++) {
@@ -244,6 +244,16 @@ static void rule_keep(struct finding *finding, uint32_t rule)
     finding->kept[i] = rule;
 }
 
+/** Block wins over allow. */
+static void list_note(struct finding *finding, uint32_t list)
+{
+    enum rules_listed listed = finding->facts->set->listed[list];
+
+    if (listed > finding->result->listed) {
+        finding->result->listed = listed;
+    }
+}
+
 /** Check what is left of a rule that was found. */
 static void rule_try(struct finding *finding, uint32_t rule)
 {
@@ -254,8 +264,13 @@ static void rule_try(struct finding *finding, uint32_t rule)
                          matcher->n_conditions - matcher->n_filed)) {
         return;
     }
+    if (rule >= facts->set->n_rules) {
+        list_note(finding, rule - facts->set->n_rules);
+        return;
+    }
     finding->result->n_matched++;
-    if (key_is_possible(facts, matcher)) {
+    /* One that refuses is kept: others may yet override it. */
+    if (matcher->no_key == RULES_NO_KEY_REJECT || key_is_possible(facts, matcher)) {
         rule_keep(finding, rule);
     } else {
         finding->result->n_skipped_no_key++;
@@ -488,12 +503,15 @@ static void rule_mark(const struct finding *finding, uint32_t rule, uint64_t *ma
     }
 }
 
-/** @return whether a rule that applies is enforced for the key of this request */
+/** @return whether a rule that was kept has its key and is enforced for it */
 static bool is_enforced_here(const struct facts *facts, uint32_t rule)
 {
     RULES_UNCLEARED uint8_t key[RULES_KEY_BYTES_MAX];
     struct rules_hit hit = {.rule = &facts->set->rules[rule]};
 
+    if (!key_is_possible(facts, &facts->set->matchers[rule])) {
+        return false;
+    }
     if (hit.rule->mode == RULES_PERCENT) {
         key_write(facts, &facts->set->matchers[rule], key, &hit);
     }
@@ -528,6 +546,15 @@ static void overrides_apply(struct finding *finding)
     finding->n_kept = n;
 }
 
+/** A rule without its key: where it is enforced it refuses, else it is skipped. */
+static void keyless_note(struct rules_result *result, const struct rules_rule *rule)
+{
+    result->n_skipped_no_key++;
+    if (rule->mode == RULES_ENFORCE && result->keyless == NULL) {
+        result->keyless = rule;
+    }
+}
+
 /** The rules kept become hits, as far as their limits fit. */
 static void hits_set(const struct finding *finding)
 {
@@ -542,15 +569,20 @@ static void hits_set(const struct finding *finding)
         const struct rules_rule *rule = &facts->set->rules[idx];
         const struct rules_matcher *matcher = &facts->set->matchers[idx];
         uint32_t n_limits = rule->n_limits < room ? rule->n_limits : room;
-        struct rules_hit *hit = &result->hits[i];
+        struct rules_hit *hit = &result->hits[result->n_hits];
 
+        if (matcher->no_key == RULES_NO_KEY_REJECT
+            && !key_is_possible(facts, matcher)) {
+            keyless_note(result, rule);
+            continue;
+        }
         result->is_cut = result->is_cut || n_limits < rule->n_limits;
         if (room == 0) {
             return;
         }
         *hit = (struct rules_hit){.rule = rule, .n_limits = n_limits};
         hit->cost = cost_find(facts, &matcher->cost, result);
-        key_write(facts, matcher, result->keys[i], hit);
+        key_write(facts, matcher, result->keys[result->n_hits], hit);
         hit->is_shadow = !is_enforced(rule, hit->key);
         room -= n_limits;
         result->n_hits++;
@@ -563,6 +595,8 @@ void rules_eval(const struct rules_set *set, const struct rules_request *request
     struct facts facts;
     RULES_UNCLEARED struct finding finding;
 
+    result->listed = RULES_UNLISTED;
+    result->keyless = NULL;
     result->n_matched = 0;
     result->n_skipped_no_key = 0;
     result->n_costs_raised = 0;

@@ -125,6 +125,30 @@ bool rules_name_is_valid(struct rules_bytes name)
     return true;
 }
 
+enum {
+    TEXT_BYTES_MAX = 128
+};
+
+const char *rules_text_read(struct rules_parse *parse, const struct yamltree_node *node)
+{
+    bool is_good;
+
+    if (!rules_node_is(parse, node, YAMLTREE_SCALAR, node->key)) {
+        return NULL;
+    }
+    is_good = node->text_len > 0 && node->text_len <= TEXT_BYTES_MAX;
+    for (size_t i = 0; i < node->text_len; i++) {
+        is_good = is_good && node->text[i] >= 0x20 && node->text[i] < 0x7f;
+    }
+    if (!is_good) {
+        RULES_FAIL(parse, node->mark, rules_code_bad_text,
+                   "%s must be 1 to %d printable ASCII characters", node->key,
+                   TEXT_BYTES_MAX);
+        return NULL;
+    }
+    return node->text;
+}
+
 const char *rules_name_read(struct rules_parse *parse, const struct yamltree_node *node)
 {
     if (!rules_node_is(parse, node, YAMLTREE_SCALAR, node->key)) {

@@ -85,7 +85,20 @@ void rules_match_read(struct rules_parse *parse, const struct yamltree_node *nod
 /** Find the rules that are overridden, when all are read; report what is not right. */
 void rules_overrides_resolve(struct rules_parse *parse);
 
-/* The fields that have a file of their own. `into` is a struct rules_ast_rule. */
+/** Read one value that a descriptor may have. @return false when wrong (reported) */
+bool rules_match_value_read(struct rules_parse *parse, const struct yamltree_node *node,
+                            const char *descriptor, struct rules_ast_value *value);
+
+/** Report the values that match the same. */
+void rules_match_values_check(struct rules_parse *parse,
+                              const struct rules_ast_condition *condition);
+
+/** @return a text of 1 to 128 printable ASCII characters, or NULL (reported) */
+const char *rules_text_read(struct rules_parse *parse,
+                            const struct yamltree_node *node);
+
+/* The fields that have a file of their own. `into` is a struct rules_ast_rule; of lists a
+ * struct rules_ast. */
 rules_field_fn rules_field_match;
 rules_field_fn rules_field_cost;
 rules_field_fn rules_field_costs;
@@ -94,5 +107,6 @@ rules_field_fn rules_field_overrides;
 rules_field_fn rules_field_ip_prefix;
 rules_field_fn rules_field_limit;
 rules_field_fn rules_field_limits;
+rules_field_fn rules_field_lists;
 
 #endif

@@ -299,7 +299,7 @@ static bool tables_init(struct rules_set *set)
     struct sizes sizes = {.n_segments = RULES_PATTERN_SLOTS_MAX}; /* the roots */
     struct rules_arena *arena = &set->arena;
 
-    for (uint32_t i = 0; i < set->n_rules; i++) {
+    for (uint32_t i = 0; i < set->n_matchers; i++) {
         sizes_add(&sizes, &set->matchers[i]);
     }
     set->always = rules_arena_array(arena, sizes.n_always, sizeof *set->always);
@@ -320,7 +320,7 @@ static bool counts_init(struct indexer *x)
     const struct rules_set *set = x->set;
     size_t n = 0;
 
-    for (uint32_t i = 0; i < set->n_rules; i++) {
+    for (uint32_t i = 0; i < set->n_matchers; i++) {
         for (uint32_t j = 0; j < set->matchers[i].n_conditions; j++) {
             const struct rules_condition *c = &set->matchers[i].conditions[j];
 
@@ -331,7 +331,7 @@ static bool counts_init(struct indexer *x)
     if (!rules_table_init(&x->counts, &x->scratch, n)) {
         return false;
     }
-    for (uint32_t i = 0; i < set->n_rules; i++) {
+    for (uint32_t i = 0; i < set->n_matchers; i++) {
         for (uint32_t j = 0; j < set->matchers[i].n_conditions; j++) {
             condition_count(x, &set->matchers[i].conditions[j]);
         }
@@ -344,7 +344,7 @@ static void rules_file(struct indexer *x)
     struct rules_set *set = x->set;
 
     /* From the last to the first, since each is put at the head of its lists. */
-    for (uint32_t i = set->n_rules; i-- > 0;) {
+    for (uint32_t i = set->n_matchers; i-- > 0;) {
         if (set->matchers[i].n_filed == 0) {
             set->always[set->n_always++] = i;
         } else {
@@ -359,7 +359,7 @@ bool rules_index_build(struct rules_set *set)
     bool is_built = false;
 
     if (counts_init(&x)) {
-        for (uint32_t i = 0; i < set->n_rules; i++) {
+        for (uint32_t i = 0; i < set->n_matchers; i++) {
             narrowest_first(&x, &set->matchers[i]);
         }
         is_built = tables_init(set);

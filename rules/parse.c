@@ -6,10 +6,6 @@
 #include "rules/unique.h"
 #include "rules/units.h"
 
-enum {
-    OWNER_BYTES_MAX = 128
-};
-
 struct choice {
     const char *name;
     int value; /* -1: planned, not built yet */
@@ -69,21 +65,8 @@ static void read_owner(struct rules_parse *parse, const struct yamltree_node *no
                        void *into)
 {
     struct rules_ast_rule *rule = into;
-    bool is_good;
 
-    if (!rules_node_is(parse, node, YAMLTREE_SCALAR, "owner")) {
-        return;
-    }
-    is_good = node->text_len > 0 && node->text_len <= OWNER_BYTES_MAX;
-    for (size_t i = 0; i < node->text_len; i++) {
-        is_good = is_good && node->text[i] >= 0x20 && node->text[i] < 0x7f;
-    }
-    if (!is_good) {
-        RULES_FAIL(parse, node->mark, rules_code_bad_text,
-                   "owner must be 1 to %d printable ASCII characters", OWNER_BYTES_MAX);
-        return;
-    }
-    rule->owner = node->text;
+    rule->owner = rules_text_read(parse, node);
 }
 
 static void read_share(struct rules_parse *parse, const struct yamltree_node *node,
@@ -158,10 +141,13 @@ static void read_advertise(struct rules_parse *parse, const struct yamltree_node
 static void read_no_key(struct rules_parse *parse, const struct yamltree_node *node,
                         void *into)
 {
-    static const struct choice choices[] = {{"ip", 0}, {"skip", 1}, {"reject", -1}};
+    static const struct choice choices[] = {{"ip", RULES_NO_KEY_IP},
+                                            {"skip", RULES_NO_KEY_SKIP},
+                                            {"reject", RULES_NO_KEY_REJECT}};
     struct rules_ast_rule *rule = into;
+    int value = CHOICE_READ(parse, node, choices);
 
-    rule->is_skipped_keyless = CHOICE_READ(parse, node, choices) == 1;
+    rule->no_key = value < 0 ? RULES_NO_KEY_IP : (enum rules_no_key)value;
 }
 
 static void read_store(struct rules_parse *parse, const struct yamltree_node *node,
@@ -436,10 +422,14 @@ static void skip_field(struct rules_parse *parse, const struct yamltree_node *no
 }
 
 static const struct rules_field file_fields[] = {
-    {"version", read_version, true}, {"domain", read_domain, true},
-    {"rules", read_rules, true},     {"require", skip_field, false},
-    {"include", NULL, false},        {"defaults", skip_field, false},
-    {"lists", NULL, false},          {"clients", NULL, false},
+    {"version", read_version, true},
+    {"domain", read_domain, true},
+    {"rules", read_rules, true},
+    {"require", skip_field, false},
+    {"include", NULL, false},
+    {"defaults", skip_field, false},
+    {"lists", rules_field_lists, false},
+    {"clients", NULL, false},
 };
 
 enum {

@@ -146,8 +146,8 @@ static value_fn *reader_find(const char *descriptor)
     return read_plain;
 }
 
-static bool value_read(struct rules_parse *parse, const struct yamltree_node *node,
-                       value_fn *read, struct rules_ast_value *value)
+bool rules_match_value_read(struct rules_parse *parse, const struct yamltree_node *node,
+                            const char *descriptor, struct rules_ast_value *value)
 {
     if (!rules_node_is(parse, node, YAMLTREE_SCALAR, "a value to match")) {
         return false;
@@ -159,7 +159,7 @@ static bool value_read(struct rules_parse *parse, const struct yamltree_node *no
     }
     *value = (struct rules_ast_value){.text = rules_node_bytes(node),
                                       .mark = node->mark};
-    return read(parse, node, value);
+    return reader_find(descriptor)(parse, node, value);
 }
 
 static void on_duplicate_value(void *context, const struct rules_unique_item *first,
@@ -173,8 +173,8 @@ static void on_duplicate_value(void *context, const struct rules_unique_item *fi
 }
 
 /** Values are the same when they match the same: after normalisation. */
-static void values_check(struct rules_parse *parse,
-                         const struct rules_ast_condition *condition)
+void rules_match_values_check(struct rules_parse *parse,
+                              const struct rules_ast_condition *condition)
 {
     struct rules_unique_item *items = rules_parse_array(parse, condition->n_values,
                                                         sizeof *items);
@@ -201,7 +201,7 @@ static void values_check(struct rules_parse *parse,
 }
 
 static void values_read(struct rules_parse *parse, const struct yamltree_node *node,
-                        value_fn *read, struct rules_ast_condition *condition)
+                        const char *descriptor, struct rules_ast_condition *condition)
 {
     bool is_list = node->kind == YAMLTREE_SEQUENCE;
     uint32_t n = is_list ? node->n_children : 1;
@@ -217,11 +217,12 @@ static void values_read(struct rules_parse *parse, const struct yamltree_node *n
         return;
     }
     for (uint32_t i = 0; i < n; i++, it = it->next) {
-        if (value_read(parse, it, read, &condition->values[condition->n_values])) {
+        if (rules_match_value_read(parse, it, descriptor,
+                                   &condition->values[condition->n_values])) {
             condition->n_values++;
         }
     }
-    values_check(parse, condition);
+    rules_match_values_check(parse, condition);
 }
 
 /** present and absent are words of the language where they stand alone, unquoted. */
@@ -255,7 +256,7 @@ static const struct yamltree_node *negated_find(struct rules_parse *parse,
 static void condition_read(struct rules_parse *parse, const struct yamltree_node *node,
                            struct rules_ast_condition *condition)
 {
-    value_fn *read = reader_find(node->key);
+    const char *descriptor = node->key;
 
     if (node->kind == YAMLTREE_MAPPING) {
         node = negated_find(parse, node);
@@ -265,7 +266,7 @@ static void condition_read(struct rules_parse *parse, const struct yamltree_node
         condition->is_negated = true;
     }
     if (!word_read(node, condition)) {
-        values_read(parse, node, read, condition);
+        values_read(parse, node, descriptor, condition);
     }
 }
 

@@ -85,7 +85,7 @@ struct rules_matcher {
     uint32_t n_parts;
     struct rules_condition *conditions;
     const struct rules_part *parts; /* of the key */
-    bool is_skipped_keyless;        /* no address stands in for a missing part */
+    enum rules_no_key no_key;
     struct rules_ip_prefix ip_prefix;
     struct rules_cost cost;
     uint32_t n_overrides;
@@ -120,7 +120,9 @@ struct rules_set {
     const char *domain;
     uint32_t n_rules;
     struct rules_rule *rules;
+    uint32_t n_matchers; /* one a rule, then one for each descriptor of the lists */
     struct rules_matcher *matchers;
+    enum rules_listed *listed; /* of the matchers behind those of the rules */
     uint32_t n_limits;
     struct rules_limit *limits;
     bool has_overrides;

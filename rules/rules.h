@@ -50,6 +50,20 @@ struct rules_bytes {
     size_t len;
 };
 
+/** Whether a request is on a list of the file; block wins. */
+enum rules_listed {
+    RULES_UNLISTED = 0,
+    RULES_ALLOWED,
+    RULES_BLOCKED,
+};
+
+/** What becomes of a rule whose key a request does not have. */
+enum rules_no_key {
+    RULES_NO_KEY_IP = 0, /* the address takes the place of what is missing */
+    RULES_NO_KEY_SKIP,
+    RULES_NO_KEY_REJECT,
+};
+
 enum rules_algorithm {
     RULES_SLIDING_WINDOW = 0,
     RULES_TOKEN_BUCKET,
@@ -163,7 +177,10 @@ struct rules_hit {
 
 /** What evaluation found. Large: lives in a worker, not on the stack. */
 struct rules_result {
-    uint32_t n_hits;           /* in file order */
+    enum rules_listed listed; /* then the hits do not count */
+    uint32_t n_hits;          /* in file order */
+    /* The first enforced rule that refuses a request without its key, or NULL. */
+    const struct rules_rule *keyless;
     uint32_t n_matched;        /* rules that matched, also those skipped or left out */
     uint32_t n_overridden;     /* taken out by others */
     uint32_t n_skipped_no_key; /* matched, but no key and no address */

@@ -12,6 +12,9 @@ static const char quota_head[] =
 static const char forbidden_head[] =
     "{\"type\":\"about:blank\",\"title\":\"Forbidden\",\"status\":403,"
     "\"detail\":\"Requests of this client are refused";
+static const char keyless_head[] =
+    "{\"type\":\"about:blank\",\"title\":\"Forbidden\",\"status\":403,"
+    "\"detail\":\"The request does not say whose it is";
 
 /* Whether a header field shows this limit: when denied, RateLimit shows the violated
  * ones only, so that Retry-After is never less than a `t` beside it. */
@@ -75,13 +78,20 @@ static void add_violated(struct text *text, const struct decide_request *request
     text_add(text, has_names ? "]" : "");
 }
 
+static const char *problem_head(const struct verdict *verdict)
+{
+    if (verdict->status == VERDICT_STATUS_TOO_MANY_REQUESTS) {
+        return quota_head;
+    }
+    return verdict->reason == REASON_NO_KEY ? keyless_head : forbidden_head;
+}
+
 /* RFC 9457, with the problem type of the draft's section 5. Names of limits that are
  * not advertised stay out; where none is left, so does the member. */
 static void add_problem(struct text *text, const struct decide_request *request)
 {
     int64_t wait_s = request->retry_after_s;
-    text_add(text, request->verdict.status == VERDICT_STATUS_FORBIDDEN ? forbidden_head
-                                                                       : quota_head);
+    text_add(text, problem_head(&request->verdict));
     if (wait_s > 0) {
         text_add(text, "; try again in ");
         text_add_int64(text, wait_s);
@@ -188,9 +198,12 @@ static void set_shown(struct answer *answer, enum variable variable)
 
 static void set_rule(struct answer *answer)
 {
-    int idx = answer->request->verdict.deciding_idx;
-    if (idx >= 0) {
-        set_string(answer, VARIABLE_RULE, answer->request->limits[idx]->name);
+    const struct verdict *verdict = &answer->request->verdict;
+    if (verdict->deciding_idx >= 0) {
+        set_string(answer, VARIABLE_RULE,
+                   answer->request->limits[verdict->deciding_idx]->name);
+    } else if (verdict->rule != NULL) {
+        set_string(answer, VARIABLE_RULE, verdict->rule);
     }
 }
 

@@ -297,6 +297,33 @@ static void on_taken(struct store_take *take)
     request->done(request);
 }
 
+/* Lists, and keys that are missing, decide before any counter is touched. */
+static bool settle_without_limits(struct decide_request *request)
+{
+    const struct rules_result *result = &request->result;
+    struct counters *counters = request->decide->counters;
+    if (result->listed == RULES_BLOCKED) {
+        verdict_set(&request->verdict, ACTION_BLOCK, REASON_BLOCKLIST, "list.block");
+        counter_add(counters, COUNTER_REQUESTS_BLOCKLISTED, 1);
+    } else if (result->listed == RULES_ALLOWED) {
+        verdict_set(&request->verdict, ACTION_ALLOW, REASON_ALLOWLIST, "list.allow");
+        counter_add(counters, COUNTER_REQUESTS_ALLOWLISTED, 1);
+    } else if (result->keyless != NULL) {
+        verdict_set(&request->verdict, ACTION_REJECT, REASON_NO_KEY,
+                    result->keyless->name);
+        counter_add(counters, COUNTER_REQUESTS_KEYLESS, 1);
+    } else {
+        return false;
+    }
+    counter_add(counters,
+                request->verdict.is_denied ? COUNTER_REQUESTS_REFUSED
+                                           : COUNTER_REQUESTS_ALLOWED,
+                1);
+    request->take.n_charges = 0;
+    request->retry_after_s = 0;
+    return true;
+}
+
 bool decide_notify(struct decide *decide, struct decide_request *request,
                    const struct spop_event *notify, struct instant now,
                    decide_done_fn *done, void *context)
@@ -317,6 +344,10 @@ bool decide_notify(struct decide *decide, struct decide_request *request,
         return true;
     }
     rules_eval(decide->set->rules, &request->descriptors, &request->result);
+    if (settle_without_limits(request)) {
+        done(request);
+        return true;
+    }
     count_evaluation(decide->counters, &request->result);
     request->take.now = now;
     request->take.counters = decide->counters;

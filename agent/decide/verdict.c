@@ -93,8 +93,11 @@ static enum action find_action(const struct store_take *take,
     return strongest;
 }
 
-static int status_of(enum action action)
+static int status_of(enum action action, enum reason reason)
 {
+    if (reason == REASON_NO_KEY && action == ACTION_REJECT) {
+        return VERDICT_STATUS_FORBIDDEN; /* no wait would help */
+    }
     switch (action) {
     case ACTION_REJECT:
         return VERDICT_STATUS_TOO_MANY_REQUESTS;
@@ -108,6 +111,20 @@ static int status_of(enum action action)
     return 0;
 }
 
+void verdict_set(struct verdict *verdict, enum action action, enum reason reason,
+                 const char *rule)
+{
+    *verdict = (struct verdict){
+        .action = action,
+        .reason = reason,
+        .is_denied = action >= ACTION_REJECT,
+        .status = status_of(action, reason),
+        .deciding_idx = -1,
+        .shown_idx = -1,
+        .rule = rule,
+    };
+}
+
 void verdict_combine(const struct store_take *take,
                      const struct verdict_circumstances *circumstances,
                      struct verdict *verdict)
@@ -119,7 +136,7 @@ void verdict_combine(const struct store_take *take,
         .action = action,
         .reason = is_exceeded ? REASON_LIMIT : find_reason(circumstances),
         .is_denied = action >= ACTION_REJECT,
-        .status = status_of(action),
+        .status = status_of(action, REASON_LIMIT),
         .deciding_idx = find_deciding(take, winners, is_exceeded),
         .shown_idx = find_deciding(take, winners & circumstances->advertised,
                                    is_exceeded),

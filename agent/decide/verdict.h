@@ -33,6 +33,8 @@ enum action {
 #define REASON_TABLE(X)       \
     X(NONE, "")               \
     X(LIMIT, "limit")         \
+    X(BLOCKLIST, "blocklist") \
+    X(ALLOWLIST, "allowlist") \
     X(UNMATCHED, "unmatched") \
     X(NO_KEY, "no_key")       \
     X(TOO_MANY_LIMITS, "too_many_limits")
@@ -58,6 +60,7 @@ struct verdict {
     int status;       /* HTTP; 0 unless denied */
     int deciding_idx; /* of the charges; -1 when no enforced limit decided */
     int shown_idx;    /* the same among those that clients may see numbers of */
+    const char *rule; /* what decided instead of a charge; NULL: nothing did */
 };
 
 /** What is to be known beside the answers; in the masks bit n is charge n. */
@@ -70,6 +73,10 @@ struct verdict_circumstances {
     uint32_t advertised;         /* clients may see numbers of it */
     const enum action *exceeded; /* of each charge: what happens over the limit */
 };
+
+/** A verdict that no limit has a part in: a list, or a key that is missing. */
+void verdict_set(struct verdict *verdict, enum action action, enum reason reason,
+                 const char *rule);
 
 void verdict_combine(const struct store_take *take,
                      const struct verdict_circumstances *circumstances,

@@ -44,6 +44,10 @@
     X(REQUESTS_ALLOWED, "requests_allowed_total", "Requests allowed")                  \
     X(REQUESTS_REFUSED, "requests_refused_total", "Requests refused")                  \
     X(REQUESTS_UNMATCHED, "requests_unmatched_total", "Requests that no rule matched") \
+    X(REQUESTS_BLOCKLISTED, "requests_blocklisted_total", "Requests on a block list")  \
+    X(REQUESTS_ALLOWLISTED, "requests_allowlisted_total", "Requests on an allow list") \
+    X(REQUESTS_KEYLESS, "requests_keyless_total",                                      \
+      "Requests refused by no_key: reject")                                            \
     X(REQUESTS_CUT, "requests_cut_total",                                              \
       "Requests with more limits than are looked at")                                  \
     X(KEYS_MISSING, "keys_missing_total", "Rules skipped: no key and no address")      \

@@ -517,6 +517,62 @@ static void blocked_request_is_forbidden(void **context)
                            "\"title\":\"Forbidden\",\"status\":403"));
 }
 
+static const char LISTS[] = "version: 1\n"
+                            "domain: api\n"
+                            "lists:\n"
+                            "  block: { key: [stolen] }\n"
+                            "  allow: { key: [monitor] }\n"
+                            "rules:\n"
+                            "  - name: strict\n"
+                            "    key: [key]\n"
+                            "    no_key: reject\n"
+                            "    limit: { requests: 1, per: 1h }\n";
+
+static void lists_decide_before_any_counter(void **context)
+{
+    struct decider *d = *context;
+    decider_fini(d);
+    assert_true(decider_init(d, LISTS));
+    for (int i = 0; i < 2; i++) {
+        request(d, "/", "stolen");
+        assert_string_equal(d->ack.actions[0].text, "block");
+        assert_int_equal(decoded_ack_number(&d->ack, "deny"), 1);
+        assert_int_equal(decoded_ack_number(&d->ack, "status"), 403);
+        assert_string_equal(decoded_ack_text(&d->ack, "rule"), "list.block");
+        assert_string_equal(decoded_ack_text(&d->ack, "reason"), "blocklist");
+        assert_null(decoded_ack_find(&d->ack, "retry_after"));
+        assert_string_equal(
+            decoded_ack_text(&d->ack, "problem"),
+            "{\"type\":\"about:blank\",\"title\":\"Forbidden\",\"status\":403,"
+            "\"detail\":\"Requests of this client are refused.\"}");
+        request(d, "/", "monitor");
+        assert_string_equal(d->ack.actions[0].text, "allow");
+        assert_string_equal(decoded_ack_text(&d->ack, "rule"), "list.allow");
+        assert_string_equal(decoded_ack_text(&d->ack, "reason"), "allowlist");
+        assert_null(decoded_ack_find(&d->ack, "problem"));
+    }
+    struct counters *c = d->decide.counters;
+    assert_int_equal(counter_get(c, COUNTER_LOCAL_FILLED), 0);
+    assert_int_equal(counter_get(c, COUNTER_REQUESTS_BLOCKLISTED), 2);
+    assert_int_equal(counter_get(c, COUNTER_REQUESTS_ALLOWLISTED), 2);
+    assert_int_equal(counter_get(c, COUNTER_REQUESTS_REFUSED), 2);
+}
+
+static void request_without_its_key_is_refused(void **context)
+{
+    struct decider *d = *context;
+    decider_fini(d);
+    assert_true(decider_init(d, LISTS));
+    request(d, "/", "");
+    assert_string_equal(d->ack.actions[0].text, "reject");
+    assert_int_equal(decoded_ack_number(&d->ack, "status"), 403);
+    assert_string_equal(decoded_ack_text(&d->ack, "rule"), "strict");
+    assert_string_equal(decoded_ack_text(&d->ack, "reason"), "no_key");
+    assert_non_null(strstr(decoded_ack_text(&d->ack, "problem"), "whose it is.\"}"));
+    request(d, "/", "a");
+    assert_string_equal(d->ack.actions[0].text, "allow");
+}
+
 static void limits_of_one_rule_are_charged_together_or_not_at_all(void **context)
 {
     struct decider *d = *context;
@@ -605,6 +661,8 @@ int main(void)
         TEST(soft_limit_warns_past_its_share),
         TEST(warned_and_degraded_requests_go_on),
         TEST(blocked_request_is_forbidden),
+        TEST(lists_decide_before_any_counter),
+        TEST(request_without_its_key_is_refused),
         TEST(limits_of_one_rule_are_charged_together_or_not_at_all),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

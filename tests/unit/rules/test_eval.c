@@ -386,6 +386,62 @@ static void test_percent_overrides(void **state)
     assert_true(n_both > 50 && n_both < 150);
 }
 
+static void expect_listed(enum rules_listed listed)
+{
+    rules_eval(set, &request, &result);
+    assert_int_equal(result.listed, listed);
+}
+
+static void test_lists(void **state)
+{
+    (void)state;
+    reload(HEAD "- {name: r, match: {api_key: k_stolen}, key: [], " LIMIT "}\n"
+                "lists:\n"
+                "  block: {ip: [203.0.113.0/24], api_key: [{value: k_stolen, reason: "
+                "leaked}]}\n"
+                "  allow: {ip: [203.0.113.7, 10.0.0.0/8], path: ['/health/**']}\n");
+    expect_listed(RULES_UNLISTED);
+    request_text(set, &request, "ip", "203.0.112.255");
+    expect_listed(RULES_UNLISTED);
+    request_text(set, &request, "ip", "203.0.113.7");
+    expect_listed(RULES_BLOCKED);
+    request_text(set, &request, "ip", "10.1.2.3");
+    expect_listed(RULES_ALLOWED);
+    request_text(set, &request, "api_key", "k_stolen");
+    expect_listed(RULES_BLOCKED);
+    assert_int_equal(result.n_matched, 1);
+    request_text(set, &request, "api_key", "k_other");
+    expect_listed(RULES_ALLOWED);
+    request_text(set, &request, "ip", "192.0.2.1");
+    request_text(set, &request, "path", "//health/./live");
+    expect_listed(RULES_ALLOWED);
+}
+
+/** A missing key refuses where the rule is enforced and not overridden. */
+static void test_keyless(void **state)
+{
+    (void)state;
+    reload(HEAD
+           "- {name: shy, key: [user], no_key: reject, mode: shadow, " LIMIT "}\n"
+           "- {name: strict, key: [api_key], no_key: reject, " LIMIT "}\n"
+           "- {name: open, match: {path: /public}, key: [ip], overrides: strict, " LIMIT
+           "}\n"
+           "- {name: deaf, match: {path: /public}, key: [user], no_key: reject, "
+           "mode: shadow, overrides: open, " LIMIT "}\n");
+    request_text(set, &request, "ip", "192.0.2.1");
+    rules_eval(set, &request, &result);
+    assert_string_equal(result.keyless->name, "strict");
+    assert_int_equal(result.n_hits, 0);
+    assert_int_equal(result.n_skipped_no_key, 2);
+    request_text(set, &request, "path", "/public");
+    expect("open");
+    assert_null(result.keyless);
+    request_text(set, &request, "api_key", "k");
+    request_text(set, &request, "path", "/");
+    expect("strict");
+    assert_null(result.keyless);
+}
+
 /** What names a counter: another key, chain or prefix starts a new one. */
 static void test_limit_ids(void **state)
 {
@@ -513,6 +569,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_percent, setup, teardown),
         cmocka_unit_test_setup_teardown(test_overrides, setup, teardown),
         cmocka_unit_test_setup_teardown(test_percent_overrides, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_lists, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_keyless, setup, teardown),
         cmocka_unit_test_setup_teardown(test_limit_ids, setup, teardown),
         cmocka_unit_test_setup_teardown(test_longest_key, setup, teardown),
         cmocka_unit_test_setup_teardown(test_cut, setup, teardown),

@@ -11,6 +11,7 @@
 #define LIMIT(body)  RULE("  key: [ip]\n  limit: " body "\n")
 #define LIMITS(body) RULE("  key: [ip]\n  limits: " body "\n")
 #define TIER(name)   "{name: " name ", requests: 1, per: 1s}, "
+#define LISTS(body)  "version: 1\ndomain: d\nlists: " body "\n"
 #define MATCH(body)  WITH("  match: " body "\n")
 #define KEY(body)    RULE("  limit: {requests: 1, per: 1s}\n  key: " body "\n")
 
@@ -44,7 +45,20 @@ static const struct fault faults[] = {
     {"version: 1\ndefaults: {mode: on}", "bad-choice", 2, 18},
     {"version: 1\ndefaults: {tag: [t]}", "not-yet", 2, 12},
     {"version: 1\ninclude: []", "not-yet", 2, 1},
-    {"version: 1\nlists: {}", "not-yet", 2, 1},
+    {"version: 1\nlists: []", "bad-type", 2, 8},
+    {LISTS("{deny: {}}"), "unknown-field", 3, 9},
+    {LISTS("{block: [x]}"), "bad-type", 3, 16},
+    {LISTS("{block: {ip: 10.0.0.1}}"), "bad-type", 3, 21},
+    {LISTS("{block: {Ip: [10.0.0.1]}}"), "bad-descriptor", 3, 17},
+    {LISTS("{block: {ip: [x]}}"), "bad-address", 3, 22},
+    {LISTS("{block: {ip: [10.0.0.1/8]}}"), "bad-address", 3, 22},
+    {LISTS("{block: {ip: ['::1', {value: '::1'}]}}"), "duplicate-value", 3, 37},
+    {LISTS("{block: {k: [{reason: leaked}]}}"), "missing-field", 3, 21},
+    {LISTS("{block: {k: [{value: [a]}]}}"), "bad-type", 3, 29},
+    {LISTS("{block: {k: [{value: a, reason: ''}]}}"), "bad-text", 3, 40},
+    {LISTS("{block: {k: [{value: a, owner: [b]}]}}"), "bad-type", 3, 39},
+    {LISTS("{block: {k: [{value: a, expires: 2027-01-01}]}}"), "not-yet", 3, 32},
+    {LISTS("{block: {k: ['']}}"), "empty-value", 3, 21},
     {"version: 1\nclients: x", "not-yet", 2, 1},
     /* rule */
     {HEAD "- a", "bad-type", 4, 3},
@@ -68,7 +82,6 @@ static const struct fault faults[] = {
     {WITH("  store: disk\n"), "bad-choice", 7, 10},
     {WITH("  review_by: 2027-01-01\n"), "not-yet", 7, 3},
     {WITH("  expires: 2027-01-01\n"), "not-yet", 7, 3},
-    {WITH("  no_key: reject\n"), "not-yet", 7, 11},
     {WITH("  no_key: drop\n"), "bad-choice", 7, 11},
     {WITH("  ip_prefix: 24\n"), "bad-type", 7, 14},
     {WITH("  ip_prefix: {v4: 0}\n"), "bad-amount", 7, 19},
@@ -400,6 +413,11 @@ static void test_good(void **state)
         KEY("[a, b, c, d, e, ip]"),
         KEY("[a | b | ip, a, a|b]"),
         WITH("  cost: 0\n"),
+        WITH("  no_key: reject\nlists: {}\n"),
+        WITH("lists: {block: {}, allow: {ip: []}}\n"),
+        WITH("lists: {block: {ip: [203.0.113.0/24, {value: '2001:db8::/32'}], "
+             "api_key: [{value: k_stolen, reason: leaked, owner: sec}, test_*]}, "
+             "allow: {ip: [10.0.0.0/8], path: ['/health/**']}}\n"),
         WITH("  soft: off\n  action: degrade\n"),
         WITH("  soft: 80%\n  action: block\n"),
         WITH("  mode: {enforce: 0.01%}\n"),
