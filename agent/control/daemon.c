@@ -176,7 +176,7 @@ static bool open_state(struct daemon *daemon)
     if (daemon->config->state_dir[0] == '\0') {
         return true;
     }
-    daemon->state = state_open(daemon->config->state_dir);
+    daemon->state = state_open(daemon->config->state_dir, true);
     return daemon->state != NULL;
 }
 
@@ -240,7 +240,7 @@ static bool start_runtimes(struct daemon *daemon)
     };
     for (unsigned i = 0; i < daemon->config->n_runtimes; i++) {
         daemon->runtimes[i] = runtime_start(daemon->loop, &daemon->config->runtimes[i],
-                                            show_commands, &daemon->shown);
+                                            NULL, show_commands, &daemon->shown);
         if (daemon->runtimes[i] == NULL) {
             return false;
         }

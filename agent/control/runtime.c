@@ -30,6 +30,7 @@ struct runtime {
     struct ev_io io;
     struct ev_timer pause; /* without descriptors, until the next try */
     struct listening listening;
+    char text[ADDRESS_TEXT_BYTES_MAX]; /* as configured */
     const struct runtime_command *commands;
     const void *context;
     struct client clients[RUNTIME_CLIENTS_MAX];
@@ -240,6 +241,7 @@ static void on_acceptable(struct ev_loop *loop, struct ev_io *io, int events)
 }
 
 struct runtime *runtime_start(struct ev_loop *loop, const struct address *address,
+                              struct inheritance *inheritance,
                               const struct runtime_command *commands,
                               const void *context)
 {
@@ -249,11 +251,12 @@ struct runtime *runtime_start(struct ev_loop *loop, const struct address *addres
         log_error("runtime socket: out of memory");
         return NULL;
     }
-    if (!address_listen(address, &runtime->listening, error)) {
+    if (!inheritance_listen(inheritance, address, &runtime->listening, error)) {
         log_error("runtime socket: cannot listen on %s", error);
         free(runtime);
         return NULL;
     }
+    memcpy(runtime->text, address->text, sizeof(runtime->text));
     runtime->loop = loop;
     runtime->commands = commands;
     runtime->context = context;
@@ -261,6 +264,26 @@ struct runtime *runtime_start(struct ev_loop *loop, const struct address *addres
     ev_io_start(loop, &runtime->io);
     ev_timer_init(&runtime->pause, on_pause_over, 0, RUNTIME_PAUSE_S);
     return runtime;
+}
+
+enum channel_status runtime_send_listener(const struct runtime *runtime, int channel_fd)
+{
+    return inheritance_send(channel_fd, runtime->text, &runtime->listening);
+}
+
+void runtime_set_open(struct runtime *runtime, bool is_open)
+{
+    ev_timer_stop(runtime->loop, &runtime->pause);
+    if (is_open) {
+        ev_io_start(runtime->loop, &runtime->io);
+    } else {
+        ev_io_stop(runtime->loop, &runtime->io);
+    }
+}
+
+void runtime_own_file(struct runtime *runtime, bool is_ours)
+{
+    runtime->listening.is_foreign = !is_ours;
 }
 
 void runtime_stop(struct runtime *runtime)

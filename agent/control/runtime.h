@@ -18,6 +18,7 @@
 #include <ev.h>
 
 #include "agent/net/address.h"
+#include "agent/net/inheritance.h"
 
 enum {
     RUNTIME_LINE_BYTES_MAX = 4096,
@@ -40,13 +41,25 @@ struct runtime;
 /**
  * Listen on `address` and answer on `loop`.
  *
+ * @param inheritance  where the socket may be taken from; or NULL
  * @param commands  ends with a line whose `words` is NULL; `help` is built in
  * @return the door, or NULL with a log line
  */
 MUST_USE struct runtime *runtime_start(struct ev_loop *loop,
                                        const struct address *address,
+                                       struct inheritance *inheritance,
                                        const struct runtime_command *commands,
                                        const void *context);
+
+/** Send the socket through a channel; it stays open, and is accepted from. */
+MUST_USE enum channel_status runtime_send_listener(const struct runtime *runtime,
+                                                   int channel_fd);
+
+/** Let nobody in for now, or let people in again; who is in gets an answer. */
+void runtime_set_open(struct runtime *runtime, bool is_open);
+
+/** Whether the socket's file is removed when the door closes. */
+void runtime_own_file(struct runtime *runtime, bool is_ours);
 
 /** Close the door and its clients. NULL is fine. */
 void runtime_stop(struct runtime *runtime);

@@ -53,7 +53,7 @@ static bool find_snapshot(struct state *state)
     return found != SNAPSHOT_BAD;
 }
 
-struct state *state_open(const char *dir)
+struct state *state_open(const char *dir, bool wants_snapshot)
 {
     struct state *state = calloc(1, sizeof(*state));
     if (state == NULL || (state->dir = strdup(dir)) == NULL) {
@@ -63,7 +63,7 @@ struct state *state_open(const char *dir)
     }
     (void)pthread_mutex_init(&state->lock, NULL);
     (void)pthread_cond_init(&state->changed, NULL);
-    if (find_snapshot(state)) {
+    if (!wants_snapshot || find_snapshot(state)) {
         check_writable(dir);
     }
     return state;

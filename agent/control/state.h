@@ -32,11 +32,12 @@ enum {
 struct state;
 
 /**
- * Look for a snapshot in `dir`, which is copied.
+ * Keep counters in `dir`, which is copied.
  *
+ * @param wants_snapshot  look for one: not where a running agent hands over its counters
  * @return NULL, with a log line, when memory is short
  */
-MUST_USE struct state *state_open(const char *dir);
+MUST_USE struct state *state_open(const char *dir, bool wants_snapshot);
 
 /** @return whose counters the snapshot has; NULL when there is none to restore */
 const struct image_origin *state_origin(const struct state *state);

@@ -247,11 +247,16 @@ int address_accept(int listening_fd)
     return fd;
 }
 
-void address_unlisten(struct listening *listening)
+bool address_has_file(const struct listening *listening)
 {
     struct stat st;
-    if (listening->unix_ino != 0 && lstat(listening->unix_path, &st) == 0
-        && st.st_dev == listening->unix_dev && st.st_ino == listening->unix_ino) {
+    return listening->unix_ino != 0 && lstat(listening->unix_path, &st) == 0
+           && st.st_dev == listening->unix_dev && st.st_ino == listening->unix_ino;
+}
+
+void address_unlisten(struct listening *listening)
+{
+    if (!listening->is_foreign && address_has_file(listening)) {
         (void)unlink(listening->unix_path);
     }
     if (listening->fd >= 0) {

@@ -44,7 +44,8 @@ MUST_USE bool address_parse(struct address *address, const char *text, char *err
 bool address_is_remote(const struct address *address);
 
 struct listening {
-    int fd; /* -1: not listening */
+    int fd;          /* -1: not listening */
+    bool is_foreign; /* the file is another process's to remove: see inheritance.h */
     dev_t unix_dev;
     ino_t unix_ino; /* the socket file we made; 0 when none */
     char unix_path[sizeof(((struct sockaddr_un *)0)->sun_path)];
@@ -70,5 +71,8 @@ MUST_USE int address_accept(int listening_fd);
 
 /** Close, and remove the socket file if it is still the one we made. */
 void address_unlisten(struct listening *listening);
+
+/** Whether the socket file is still the one that was made for `listening`. */
+bool address_has_file(const struct listening *listening);
 
 #endif

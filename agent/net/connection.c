@@ -12,6 +12,7 @@
 #include "spop/session.h"
 
 #include "agent/log.h"
+#include "agent/net/handover.h"
 #include "agent/net/reassembly.h"
 #include "agent/net/worker.h"
 
@@ -51,6 +52,14 @@ struct connection {
     size_t out_off;
     uint8_t out_buf[CONNECTION_OUT_BYTES];
 };
+
+/* Before HELLO as much as one may have; then the largest frame, if that is more. */
+size_t connection_in_bytes(const struct spop_session *session)
+{
+    size_t frame_bytes = session->receive_bytes_max;
+    return SPOP_PREFIX_BYTES
+           + (frame_bytes > SPOP_HELLO_BYTES_MAX ? frame_bytes : SPOP_HELLO_BYTES_MAX);
+}
 
 struct connection *connection_next(const struct connection *c)
 {
@@ -161,7 +170,7 @@ static void count_close(struct connection *c, const struct spop_event *event)
 /* Room for the largest frame that HAProxy announced; false when memory is short. */
 static bool grow_in(struct connection *c)
 {
-    size_t need = SPOP_PREFIX_BYTES + c->session.receive_bytes_max;
+    size_t need = connection_in_bytes(&c->session);
     if (need <= c->in_cap) {
         return true;
     }
@@ -325,6 +334,32 @@ static bool is_drain_deaf(const struct connection *c, struct instant now)
            && instant_diff_us(now, c->worker->drain_began) >= WORKER_DRAIN_READ_US;
 }
 
+/* A decision is made where its frame is taken: all there is of a connection is in the
+ * socket, `in` and the output, but for fragments that are being put together: for the last
+ * of them we wait, no longer than its time limit. A store that answers later has to see
+ * to it that no connection goes with an answer under way, and to take no further frame
+ * meanwhile. */
+bool connection_hand_over(struct connection *c)
+{
+    if (c->phase != PHASE_OPEN) {
+        return true; /* it ends here */
+    }
+    if (spop_session_is_assembling(&c->session)) {
+        return false;
+    }
+    struct handover handover = {
+        .fd = c->io.fd,
+        .session = c->session,
+        .in = {.ptr = c->in, .len = c->in_len},
+        .out = {.ptr = c->out_buf + c->out_off, .len = out_pending(c)},
+    };
+    if (handover_send(c->worker->channel_fd, &handover) != CHANNEL_OK) {
+        return false;
+    }
+    connection_close(c);
+    return true;
+}
+
 /* After anything happened: go on to the next phase, or wait for the right event. */
 static void settle(struct connection *c, struct instant now)
 {
@@ -337,6 +372,10 @@ static void settle(struct connection *c, struct instant now)
         (void)shutdown(c->io.fd, SHUT_WR);
         c->phase = PHASE_LINGERING;
         c->ended_at = now;
+    }
+    if (c->worker->is_handing_over && c->phase == PHASE_OPEN
+        && connection_hand_over(c)) {
+        return;
     }
     bool wants_read = c->phase == PHASE_LINGERING
                       || (c->phase == PHASE_OPEN && has_out_room(c)
@@ -445,23 +484,25 @@ static void refuse_for_memory(struct worker *worker, int fd)
     }
 }
 
-void connection_open(struct worker *worker, int fd)
+/* A connection that is watched; NULL, and `fd` closed, when memory is short. */
+static struct connection *start(struct worker *worker, int fd,
+                                const struct spop_session *session)
 {
     struct connection *c = calloc(1, sizeof(*c));
-    size_t in_cap = SPOP_PREFIX_BYTES + SPOP_HELLO_BYTES_MAX;
+    size_t in_cap = connection_in_bytes(session);
     uint8_t *in = malloc(in_cap);
     if (c == NULL || in == NULL) {
         free(c);
         free(in);
         refuse_for_memory(worker, fd);
-        return;
+        return NULL;
     }
     c->worker = worker;
     c->in = in;
     c->in_cap = in_cap;
     c->opened_at = clock_now();
     c->frame_at = c->opened_at;
-    spop_session_init(&c->session);
+    c->session = *session;
     spop_writer_init(&c->out, c->out_buf, sizeof(c->out_buf));
     c->next = worker->connections;
     if (c->next != NULL) {
@@ -471,6 +512,29 @@ void connection_open(struct worker *worker, int fd)
     counter_add(worker->decide.counters, COUNTER_CONNECTIONS_OPENED, 1);
     ev_io_init(&c->io, on_io, fd, EV_READ);
     ev_io_start(worker->loop, &c->io);
+    return c;
+}
+
+void connection_open(struct worker *worker, int fd)
+{
+    struct spop_session session;
+    spop_session_init(&session);
+    (void)start(worker, fd, &session);
+}
+
+void connection_adopt(struct worker *worker, struct handover *handover)
+{
+    struct connection *c = start(worker, handover->fd, &handover->session);
+    if (c != NULL) {
+        c->in_len = handover->in.len;
+        memcpy(c->in, handover->in.ptr, handover->in.len);
+        c->out.len = handover->out.len;
+        memcpy(c->out_buf, handover->out.ptr, handover->out.len);
+        c->begun_at = c->opened_at;
+        c->written_at = c->opened_at;
+        on_writable(c, c->opened_at);
+    }
+    free(handover);
 }
 
 static bool is_past(struct instant now, struct instant since, int64_t limit_us)

@@ -5,7 +5,8 @@
  *            -> one write. What is left of a frame is kept; a peer that does not read its
  *            ACKs is not read from (back-pressure) and closed when its write stalls.
  *            Ending: DISCONNECT, half-close, read and discard for a moment so that the
- *            frame is not lost to a reset, close.
+ *            frame is not lost to a reset, close. Or another process goes on with it
+ *            (handover.h).
  * Ownership: a connection owns its descriptor and buffers, and frees itself.
  * Threads:   its worker's only.
  * Errors:    idle closes, resets and DISCONNECTs are everyday events: debug level.
@@ -17,10 +18,15 @@
 #ifndef AGENT_NET_CONNECTION_H
 #define AGENT_NET_CONNECTION_H
 
+#include <stdbool.h>
+#include <stddef.h>
+
 #include "agent/clock.h"
 
 struct worker;
 struct connection;
+struct handover;
+struct spop_session;
 
 enum {
     CONNECTION_OUT_BYTES = 32768,         /* output kept for a slow reader */
@@ -35,6 +41,20 @@ enum {
 
 /** Serve `fd` on `worker`; closes it when memory is short. */
 void connection_open(struct worker *worker, int fd);
+
+/** Room for what is read of a connection and not yet answered. */
+size_t connection_in_bytes(const struct spop_session *session);
+
+/** Go on with a connection of another process on `worker`; frees `handover`. */
+void connection_adopt(struct worker *worker, struct handover *handover);
+
+/**
+ * Hand the connection over to the successor behind the worker's channel; it is then gone.
+ * Where that cannot be yet it stays, and is served on.
+ *
+ * @return whether there is nothing (more) to hand over: false says try again later
+ */
+MUST_USE bool connection_hand_over(struct connection *c);
 
 /** The next connection of the worker's list, or NULL. */
 struct connection *connection_next(const struct connection *c);

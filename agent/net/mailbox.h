@@ -3,9 +3,10 @@
  *
  * Model:     a bounded queue and a wake-up. The wake-up coalesces: the reader empties
  *            the queue each time it is woken.
- * Ownership: a descriptor in a letter belongs to whoever holds the letter.
+ * Ownership: what is in a letter belongs to whoever holds the letter.
  * Threads:   mailbox_put any thread; mailbox_get the worker.
- * Errors:    none: there is room for every connection that may be open, and a drain.
+ * Errors:    none: there is room for every connection that may be open, a drain, and more
+ *            upgrades that failed than there can be before the worker reads on.
  * Limits:    MAILBOX_LETTERS_MAX.
  */
 #ifndef AGENT_NET_MAILBOX_H
@@ -18,17 +19,24 @@
 #include "agent/net/limits.h"
 
 enum {
-    MAILBOX_LETTERS_MAX = SERVER_CONNECTIONS_MAX + 1
+    MAILBOX_LETTERS_MAX = SERVER_CONNECTIONS_MAX + 64
 };
 
 enum letter_type {
     LETTER_CONNECTION = 0, /* serve `fd` */
+    LETTER_ADOPT,          /* go on with the connection in `handover` */
+    LETTER_HAND_OVER,      /* hand all connections over through the channel `fd` */
+    LETTER_KEEP,           /* no longer: serve them on */
     LETTER_DRAIN,          /* end all connections, then the worker */
 };
+
+struct handover;
 
 struct letter {
     enum letter_type type;
     int fd;
+    unsigned upgrade; /* HAND_OVER: its number, for worker_has_handed_over */
+    struct handover *handover;
 };
 
 struct mailbox {

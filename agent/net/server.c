@@ -1,6 +1,7 @@
 #include "agent/net/server.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -17,6 +18,7 @@ struct listener {
     struct ev_io io;
     struct server *server;
     struct listening listening;
+    char text[ADDRESS_TEXT_BYTES_MAX]; /* as configured */
     bool is_tcp;
 };
 
@@ -26,8 +28,13 @@ struct server {
     unsigned n_listeners;
     unsigned n_workers;
     unsigned next_worker; /* whose turn it is */
+    unsigned n_reserved;  /* connections that are still to be adopted */
     bool is_paused;       /* at the limit, or out of descriptors */
+    bool is_handing_over;
     bool is_stopped;
+    unsigned upgrade; /* number of the latest */
+    server_handed_over_fn *handed_over;
+    void *handed_over_context;
     struct instant warned_at; /* of a pause */
     struct ev_timer pause;
     struct worker_gone gone;
@@ -37,15 +44,26 @@ struct server {
     uint32_t n_turns[SERVER_WORKERS_MAX]; /* of each worker, when last looked at */
 };
 
+static void watch_listeners(struct server *server)
+{
+    bool is_accepting = !server->is_paused && !server->is_handing_over
+                        && !server->is_stopped;
+    for (unsigned i = 0; i < server->n_listeners; i++) {
+        if (is_accepting) {
+            ev_io_start(server->loop, &server->listeners[i].io);
+        } else {
+            ev_io_stop(server->loop, &server->listeners[i].io);
+        }
+    }
+}
+
 static void pause_accepting(struct server *server, const char *why)
 {
     if (server->is_paused) {
         return;
     }
     server->is_paused = true;
-    for (unsigned i = 0; i < server->n_listeners; i++) {
-        ev_io_stop(server->loop, &server->listeners[i].io);
-    }
+    watch_listeners(server);
     struct instant now = clock_now();
     if (instant_diff_us(now, server->warned_at) >= WORKER_WARNING_US) {
         server->warned_at = now;
@@ -55,19 +73,33 @@ static void pause_accepting(struct server *server, const char *why)
 
 static void resume_accepting(struct server *server)
 {
-    if (!server->is_paused || server->is_stopped) {
+    if (!server->is_paused) {
         return;
     }
     server->is_paused = false;
     ev_timer_stop(server->loop, &server->pause);
-    for (unsigned i = 0; i < server->n_listeners; i++) {
-        ev_io_start(server->loop, &server->listeners[i].io);
-    }
+    watch_listeners(server);
 }
 
 static bool is_full(const struct server *server)
 {
-    return server_n_open(server) >= server->connections_max;
+    return server_n_open(server) + server->n_reserved >= server->connections_max;
+}
+
+/* Once, when all workers have nothing left to hand over. */
+static void check_handed_over(struct server *server)
+{
+    if (!server->is_handing_over || server->handed_over == NULL) {
+        return;
+    }
+    for (unsigned i = 0; i < server->n_workers; i++) {
+        if (!worker_has_handed_over(server->workers[i], server->upgrade)) {
+            return;
+        }
+    }
+    server_handed_over_fn *handed_over = server->handed_over;
+    server->handed_over = NULL;
+    handed_over(server->handed_over_context);
 }
 
 static void on_gone(struct ev_loop *loop, struct ev_async *async, int events)
@@ -78,6 +110,7 @@ static void on_gone(struct ev_loop *loop, struct ev_async *async, int events)
     if (!is_full(server)) {
         resume_accepting(server);
     }
+    check_handed_over(server);
 }
 
 static void on_pause_over(struct ev_loop *loop, struct ev_timer *timer, int events)
@@ -95,9 +128,9 @@ static void pause_for_resources(struct server *server, int error)
     ev_timer_start(server->loop, &server->pause);
 }
 
-static void hand_over(struct server *server, int fd)
+/* One connection more, for the worker whose turn it is. */
+static void give(struct server *server, struct letter letter)
 {
-    struct letter letter = {.type = LETTER_CONNECTION, .fd = fd};
     (void)atomic_fetch_add_explicit(&server->gone.n_open, 1, memory_order_relaxed);
     worker_post(server->workers[server->next_worker], letter);
     server->next_worker = (server->next_worker + 1) % server->n_workers;
@@ -126,15 +159,16 @@ static void on_acceptable(struct ev_loop *loop, struct ev_io *io, int events)
         if (listener->is_tcp) {
             (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
         }
-        hand_over(server, fd);
+        give(server, (struct letter){.type = LETTER_CONNECTION, .fd = fd});
     }
 }
 
-static bool open_listener(struct server *server, const struct address *address)
+static bool open_listener(struct server *server, const struct address *address,
+                          struct inheritance *inheritance)
 {
     char error[ADDRESS_ERROR_BYTES_MAX];
     struct listener *listener = &server->listeners[server->n_listeners];
-    if (!address_listen(address, &listener->listening, error)) {
+    if (!inheritance_listen(inheritance, address, &listener->listening, error)) {
         log_error("cannot listen on %s", error);
         return false;
     }
@@ -149,6 +183,7 @@ static bool open_listener(struct server *server, const struct address *address)
     (void)getsockname(listener->listening.fd, (struct sockaddr *)&bound, &len);
     listener->is_tcp = bound.ss_family != AF_UNIX;
     listener->server = server;
+    memcpy(listener->text, address->text, sizeof(listener->text));
     ev_io_init(&listener->io, on_acceptable, listener->listening.fd, EV_READ);
     server->n_listeners++;
     return true;
@@ -204,17 +239,114 @@ struct server *server_start(struct ev_loop *loop, const struct server_options *o
     ev_timer_init(&server->pause, on_pause_over, 0, 0);
     bool ok = true;
     for (unsigned i = 0; ok && i < options->n_addresses; i++) {
-        ok = open_listener(server, &options->addresses[i]);
+        ok = open_listener(server, &options->addresses[i], options->inheritance);
     }
     if (!ok || !start_workers(server, options)) {
         server_stop(server);
         server_free(server);
         return NULL;
     }
-    for (unsigned i = 0; i < server->n_listeners; i++) {
-        ev_io_start(loop, &server->listeners[i].io);
-    }
+    watch_listeners(server);
     return server;
+}
+
+unsigned server_n_listeners(const struct server *server)
+{
+    return server->n_listeners;
+}
+
+enum channel_status server_send_listeners(const struct server *server, int channel_fd)
+{
+    enum channel_status status = CHANNEL_OK;
+    for (unsigned i = 0; status == CHANNEL_OK && i < server->n_listeners; i++) {
+        const struct listener *listener = &server->listeners[i];
+        status = inheritance_send(channel_fd, listener->text, &listener->listening);
+    }
+    return status;
+}
+
+static void post_all(struct server *server, enum letter_type type)
+{
+    for (unsigned i = 0; i < server->n_workers; i++) {
+        worker_post(server->workers[i], (struct letter){.type = type, .fd = -1});
+    }
+}
+
+/* One for each worker, so that nobody closes what another uses. */
+static bool copy_channel(int channel_fd, int *fds, unsigned n)
+{
+    unsigned n_copied = 0;
+    while (n_copied < n) {
+        fds[n_copied] = fcntl(channel_fd, F_DUPFD_CLOEXEC, 0);
+        if (fds[n_copied] < 0) {
+            break;
+        }
+        n_copied++;
+    }
+    if (n_copied == n) {
+        return true;
+    }
+    while (n_copied > 0) {
+        (void)close(fds[--n_copied]);
+    }
+    return false;
+}
+
+bool server_hand_over(struct server *server, int channel_fd,
+                      server_handed_over_fn *handed_over, void *context)
+{
+    int fds[SERVER_WORKERS_MAX];
+    if (!copy_channel(channel_fd, fds, server->n_workers)) {
+        return false;
+    }
+    server->is_handing_over = true;
+    server->handed_over = handed_over;
+    server->handed_over_context = context;
+    server->upgrade++;
+    watch_listeners(server);
+    for (unsigned i = 0; i < server->n_workers; i++) {
+        worker_post(server->workers[i], (struct letter){.type = LETTER_HAND_OVER,
+                                                        .fd = fds[i],
+                                                        .upgrade = server->upgrade});
+    }
+    return true;
+}
+
+void server_keep(struct server *server)
+{
+    if (!server->is_handing_over) {
+        return;
+    }
+    server->is_handing_over = false;
+    post_all(server, LETTER_KEEP);
+    watch_listeners(server);
+}
+
+void server_own_files(struct server *server, bool is_ours)
+{
+    for (unsigned i = 0; i < server->n_listeners; i++) {
+        server->listeners[i].listening.is_foreign = !is_ours;
+    }
+}
+
+void server_reserve(struct server *server, unsigned n)
+{
+    server->n_reserved = n;
+    if (!is_full(server)) {
+        resume_accepting(server);
+        return;
+    }
+    server->is_paused = true;
+    watch_listeners(server);
+}
+
+void server_adopt(struct server *server, struct handover *handover)
+{
+    ENSURE(server->n_reserved > 0);
+    server->n_reserved--;
+    give(server, (struct letter){.type = LETTER_ADOPT,
+                                 .fd = handover->fd,
+                                 .handover = handover});
 }
 
 void server_stop(struct server *server)
@@ -225,10 +357,7 @@ void server_stop(struct server *server)
     server->is_stopped = true;
     ev_timer_stop(server->loop, &server->pause);
     close_listeners(server);
-    struct letter letter = {.type = LETTER_DRAIN, .fd = -1};
-    for (unsigned i = 0; i < server->n_workers; i++) {
-        worker_post(server->workers[i], letter);
-    }
+    post_all(server, LETTER_DRAIN);
 }
 
 void server_free(struct server *server)

@@ -4,6 +4,8 @@
  * Model:     one acceptor on the main loop hands connections to workers in turn. At the
  *            connection limit it stops accepting: what comes waits in the backlog, since
  *            a connection accepted and closed makes HAProxy open the next at once.
+ *            On an upgrade the listeners and all connections go to another process, or
+ *            come from one.
  * Ownership: server_start / server_stop / server_free; borrows the main loop, the set,
  *            the store and the counters.
  * Threads:   the main thread.
@@ -17,6 +19,8 @@
 
 #include "agent/decide/decide.h"
 #include "agent/net/address.h"
+#include "agent/net/handover.h"
+#include "agent/net/inheritance.h"
 #include "agent/net/limits.h"
 
 enum {
@@ -31,6 +35,7 @@ struct server_options {
     unsigned connections_max;
     unsigned n_addresses;
     const struct address *addresses;
+    struct inheritance *inheritance; /* sockets to take; NULL when there are none */
     const struct decide_set *set;
     struct store *store;
     const struct decide_options *decide_options;
@@ -40,6 +45,37 @@ struct server_options {
 /** Listen on all addresses and start the workers; accepting begins with `loop`. */
 MUST_USE struct server *server_start(struct ev_loop *loop,
                                      const struct server_options *options);
+
+unsigned server_n_listeners(const struct server *server);
+
+/** Send the listeners through a channel; they stay open, and are accepted from. */
+MUST_USE enum channel_status server_send_listeners(const struct server *server,
+                                                   int channel_fd);
+
+/** Called on the main loop once no connection is left that may ask. */
+typedef void server_handed_over_fn(void *context);
+
+/**
+ * Stop accepting, and hand all connections to the successor behind `channel_fd`.
+ * Connections that are ending do so here. Until server_keep or server_stop.
+ *
+ * @return false when there are no descriptors for it; nothing has changed then
+ */
+MUST_USE bool server_hand_over(struct server *server, int channel_fd,
+                               server_handed_over_fn *handed_over, void *context);
+
+/** Call it off: serve on, with the connections that are left. */
+void server_keep(struct server *server);
+
+/** Whether the files of UNIX sockets are removed when they are closed. */
+void server_own_files(struct server *server, bool is_ours);
+
+/** Leave room for `n` connections that another process will hand over; 0: no longer. */
+void server_reserve(struct server *server, unsigned n);
+
+/** Go on with a connection of another process, for which there was room left; takes
+ *  `handover`. */
+void server_adopt(struct server *server, struct handover *handover);
 
 /** Stop accepting and tell the workers to drain; they end by themselves. */
 void server_stop(struct server *server);

@@ -3,9 +3,43 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "agent/log.h"
 #include "agent/net/connection.h"
+
+static void set_sweep_ms(struct worker *worker, int ms)
+{
+    worker->sweep.repeat = ms / 1000.0;
+    ev_timer_again(worker->loop, &worker->sweep);
+}
+
+static void end_handing_over(struct worker *worker)
+{
+    if (worker->is_handing_over) {
+        worker->is_handing_over = false;
+        (void)close(worker->channel_fd);
+        set_sweep_ms(worker, WORKER_SWEEP_MS);
+    }
+}
+
+/* Hand over what can be now; tell main once there is nothing left. */
+static void hand_over(struct worker *worker)
+{
+    bool is_all = true;
+    struct connection *next = NULL;
+    for (struct connection *c = worker->connections; c != NULL; c = next) {
+        next = connection_next(c);
+        is_all = connection_hand_over(c) && is_all;
+    }
+    if (is_all) {
+        end_handing_over(worker);
+        /* Main reads what this thread counted: all of it comes before. */
+        atomic_store_explicit(&worker->handed_over, worker->upgrade,
+                              memory_order_release);
+        ev_async_send(worker->gone->main_loop, &worker->gone->async);
+    }
+}
 
 static void on_sweep(struct ev_loop *loop, struct ev_timer *timer, int events)
 {
@@ -17,6 +51,9 @@ static void on_sweep(struct ev_loop *loop, struct ev_timer *timer, int events)
     for (struct connection *c = worker->connections; c != NULL; c = next) {
         next = connection_next(c);
         connection_check_timers(c, now);
+    }
+    if (worker->is_handing_over) {
+        hand_over(worker);
     }
     if (worker->is_draining && worker->connections == NULL) {
         ev_break(loop, EVBREAK_ALL);
@@ -30,8 +67,16 @@ static void begin_drain(struct worker *worker)
     }
     worker->is_draining = true;
     worker->drain_began = clock_now();
-    worker->sweep.repeat = WORKER_DRAIN_MS / 1000.0;
-    ev_timer_again(worker->loop, &worker->sweep);
+    set_sweep_ms(worker, WORKER_DRAIN_MS);
+}
+
+static void begin_handing_over(struct worker *worker, int channel_fd, unsigned upgrade)
+{
+    worker->is_handing_over = true;
+    worker->channel_fd = channel_fd;
+    worker->upgrade = upgrade;
+    set_sweep_ms(worker, WORKER_DRAIN_MS);
+    hand_over(worker);
 }
 
 static void on_letter(struct ev_loop *loop, struct ev_async *async, int events)
@@ -45,7 +90,17 @@ static void on_letter(struct ev_loop *loop, struct ev_async *async, int events)
         case LETTER_CONNECTION:
             connection_open(worker, letter.fd);
             break;
+        case LETTER_ADOPT:
+            connection_adopt(worker, letter.handover);
+            break;
+        case LETTER_HAND_OVER:
+            begin_handing_over(worker, letter.fd, letter.upgrade);
+            break;
+        case LETTER_KEEP:
+            end_handing_over(worker);
+            break;
         case LETTER_DRAIN:
+            end_handing_over(worker);
             begin_drain(worker);
             break;
         }
@@ -121,6 +176,11 @@ void worker_post(struct worker *worker, struct letter letter)
 uint32_t worker_n_turns(const struct worker *worker)
 {
     return atomic_load_explicit(&worker->n_turns, memory_order_relaxed);
+}
+
+bool worker_has_handed_over(const struct worker *worker, unsigned upgrade)
+{
+    return atomic_load_explicit(&worker->handed_over, memory_order_acquire) == upgrade;
 }
 
 void worker_join(struct worker *worker)

@@ -12,16 +12,17 @@
  *            | local store        | all workers, main  | all threads | set locks         |
  *            | counters           | their worker       | main        | relaxed atomics   |
  *            | mailbox            | main               | its worker  | mutex, ev_async   |
+ *            | handed_over        | its worker         | main        | atomic            |
  *            | n_open             | main, all workers  | main        | atomic            |
  *            | n_turns            | its worker         | main        | relaxed atomic    |
  *            | main's wake-up     | all workers        | main        | ev_async          |
  *            | reassembly buffers | all workers        | all workers | atomic bit each   |
+ *            | upgrade's channel  | main, all workers  | main        | one packet a call |
  *            | standard error     | all threads        | -           | mutex (log.c)     |
  *            | clock's offset     | main, before start | all threads | immutable         |
  *
  * Ownership: worker_start / worker_join. The worker owns its connections.
- * Threads:   worker_post, worker_n_turns and worker_join are for the main thread; nothing
- *            else here is called from outside the worker's own thread.
+ * Threads:   all functions here are for the main thread.
  * Errors:    worker_start answers NULL, with a log line.
  * Limits:    one read buffer a worker; a connection keeps what is left of a frame.
  */
@@ -43,7 +44,7 @@
 enum {
     WORKER_READ_BYTES = SPOP_PREFIX_BYTES + SPOP_FRAME_SIZE_MAX,
     WORKER_SWEEP_MS = 500, /* how often deadlines are looked at */
-    WORKER_DRAIN_MS = 10,  /* the same while draining */
+    WORKER_DRAIN_MS = 10,  /* the same while draining, or handing over */
 };
 
 #define WORKER_DRAIN_QUIET_US (50 * US_PER_MS) /* between a last ACK and DISCONNECT */
@@ -71,11 +72,15 @@ struct worker {
     /* shared with main */
     struct mailbox mailbox;
     struct ev_async async;
-    _Atomic uint32_t n_turns; /* one a sweep: shows that the loop turns */
+    _Atomic uint32_t n_turns;     /* one a sweep: shows that the loop turns */
+    _Atomic unsigned handed_over; /* number of the last upgrade that took everything */
     /* the worker's own */
     struct ev_loop *loop;
     struct ev_timer sweep;
     struct connection *connections; /* a list */
+    bool is_handing_over;
+    int channel_fd;   /* while handing over: to the successor; the worker's own */
+    unsigned upgrade; /* likewise: its number */
     bool is_draining;
     struct instant drain_began;
     struct instant warned_at; /* of short memory */
@@ -88,11 +93,14 @@ MUST_USE struct worker *worker_start(unsigned idx, const struct decide *decide,
                                      struct worker_gone *gone,
                                      struct reassembly *reassembly);
 
-/** Hand over a letter: one for each connection, one to drain. */
+/** Post a letter: one for each connection, one to drain, and those of an upgrade. */
 void worker_post(struct worker *worker, struct letter letter);
 
 /** How often the loop has turned, roughly; stands still when the worker does. */
 uint32_t worker_n_turns(const struct worker *worker);
+
+/** Whether the worker has, in upgrade number `upgrade`, no connection left that asks. */
+bool worker_has_handed_over(const struct worker *worker, unsigned upgrade);
 
 /** Wait for the end of a worker that was told to drain, and free it. */
 void worker_join(struct worker *worker);

@@ -81,7 +81,7 @@ static void open_door(void)
     (void)snprintf(text, sizeof(text), "unix@%s/s", f.dir);
     FUZZ_CHECK(address_parse(&address, text, error));
     memcpy(&f.un, &address.sockaddr, sizeof(f.un));
-    FUZZ_CHECK(runtime_start(f.loop, &address, show_commands, &f.shown) != NULL);
+    FUZZ_CHECK(runtime_start(f.loop, &address, NULL, show_commands, &f.shown) != NULL);
     FUZZ_CHECK(atexit(remove_socket) == 0);
 }
 

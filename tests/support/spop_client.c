@@ -41,7 +41,10 @@ bool spop_client_connect_tcp(struct spop_client *c, uint16_t port)
 
 void spop_client_close(struct spop_client *c)
 {
-    (void)close(c->fd);
+    if (c->fd >= 0) {
+        (void)close(c->fd);
+    }
+    c->fd = -1;
 }
 
 bool spop_client_send(struct spop_client *c, const uint8_t *bytes, size_t len)

@@ -362,7 +362,7 @@ static bool door_works(void)
     char error[ADDRESS_ERROR_BYTES_MAX];
     (void)snprintf(text, sizeof(text), "unix@%s", f.runtime_path);
     assert_true(address_parse(&address, text, error));
-    door = runtime_start(door_loop, &address, commands, NULL);
+    door = runtime_start(door_loop, &address, NULL, commands, NULL);
     assert_int_equal(is_told(), door == NULL);
     bool ok = door != NULL && answer_works();
     runtime_stop(door);

@@ -1,5 +1,6 @@
 /* The timers of a connection, on a worker without a thread: `now` is made by hand. */
 #include <fcntl.h>
+#include <poll.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -15,6 +16,7 @@
 #include "spop/frame.h"
 
 #include "agent/net/connection.h"
+#include "agent/net/handover.h"
 #include "agent/net/reassembly.h"
 #include "agent/net/worker.h"
 #include "agent/store/local.h"
@@ -36,6 +38,7 @@ static struct {
     struct instant start;
 } f;
 
+static struct worker successor; /* another worker, in place of another process's */
 static struct spop_client client;
 
 static void on_gone(struct ev_loop *loop, struct ev_async *async, int events)
@@ -427,6 +430,224 @@ static void drain_ends_for_everybody(void **context)
     assert_null(f.worker.connections);
 }
 
+static void begin_handing_over(int ends[2])
+{
+    assert_true(channel_pair(ends));
+    f.worker.is_handing_over = true;
+    f.worker.channel_fd = ends[0];
+}
+
+/* What comes through the channel goes on with the successor, on the same loop. */
+static void adopt(int ends[2])
+{
+    static uint8_t buf[CHANNEL_BYTES_MAX];
+    struct channel_packet packet;
+    assert_int_equal(channel_receive(ends[1], buf, sizeof(buf), &packet), CHANNEL_OK);
+    assert_int_equal(packet.type, CHANNEL_CONNECTION);
+    struct handover *handover = handover_receive(&packet, buf);
+    assert_non_null(handover);
+    assert_null(f.worker.connections);
+    successor = f.worker;
+    successor.is_handing_over = false;
+    f.gone.n_open = 1;
+    connection_adopt(&successor, handover);
+    f.worker.is_handing_over = false;
+    (void)close(ends[0]);
+    (void)close(ends[1]);
+}
+
+static void hand_over(void)
+{
+    int ends[2];
+    begin_handing_over(ends);
+    assert_true(connection_hand_over(f.worker.connections));
+    adopt(ends);
+}
+
+static void end_successor(void)
+{
+    spop_client_close(&client);
+    turn();
+    assert_null(successor.connections);
+    client.fd = -1;
+}
+
+static void handed_over_in_the_middle_of_a_frame(void **context)
+{
+    (void)context;
+    uint8_t frames[512];
+    size_t len = spop_client_put_notify(frames, sizeof(frames), 1, "k", 0);
+    len += spop_client_put_notify(frames + len, sizeof(frames) - len, 2, "k", 0);
+    for (size_t cut = 0; cut <= len; cut++) {
+        open_connection();
+        say_hello();
+        assert_true(spop_client_send(&client, frames, cut));
+        turn();
+        hand_over();
+        assert_int_equal(f.gone.n_open, 1);
+        assert_true(spop_client_send(&client, frames + cut, len - cut));
+        turn();
+        for (uint8_t id = 1; id <= 2; id++) {
+            assert_true(spop_client_receive(&client));
+            assert_int_equal(spop_client_frame_type(&client), SPOP_FRAME_ACK);
+            assert_int_equal(client.frame[9], id);
+        }
+        end_successor();
+    }
+    assert_int_equal(count(COUNTER_NOTIFIES), 2 * (len + 1));
+    assert_int_equal(count(COUNTER_CONNECTIONS_OPENED), 2 * (len + 1));
+    assert_int_equal(count(COUNTER_CONNECTIONS_CLOSED), 2 * (len + 1));
+}
+
+static void handed_over_before_hello(void **context)
+{
+    (void)context;
+    open_connection();
+    hand_over();
+    say_hello();
+    end_successor();
+}
+
+/* NOTIFYs one after the other, as far as the agent takes them, answers unread; then some.
+ * Answers how many; the last may be cut. */
+static uint64_t send_beyond_the_brim(void)
+{
+    uint8_t frame[256];
+    uint64_t n = 0;
+    size_t left = 0; /* of the frame begun */
+    for (int n_full = 0; n_full < 1000;) {
+        size_t len = spop_client_put_notify(frame, sizeof(frame), n, "k", 0);
+        left = left == 0 ? len : left;
+        ssize_t n_bytes = send(client.fd, frame + len - left, left,
+                               MSG_DONTWAIT | MSG_NOSIGNAL);
+        if (n_bytes < 0) {
+            turn();
+            n_full++;
+            continue;
+        }
+        left -= (size_t)n_bytes;
+        n += left == 0;
+    }
+    return n;
+}
+
+/* Answers wait in the output, frames behind it. */
+static void handed_over_with_unsent_output(void **context)
+{
+    (void)context;
+    open_connection();
+    say_hello();
+    uint64_t n_sent = send_beyond_the_brim();
+    assert_in_range(count(COUNTER_ACKS), 1, n_sent - 1); /* held back */
+    hand_over();
+    for (uint64_t i = 0; i < n_sent; i++) {
+        if (i % 16 == 0) {
+            turn();
+        }
+        assert_true(spop_client_receive(&client));
+        assert_int_equal(spop_client_frame_type(&client), SPOP_FRAME_ACK);
+    }
+    assert_int_equal(count(COUNTER_NOTIFIES), n_sent);
+    assert_int_equal(count(COUNTER_ACKS), n_sent);
+    end_successor();
+}
+
+/* Not in the middle of it, but as soon as it is whole. */
+static void handed_over_when_fragments_are_whole(void **context)
+{
+    (void)context;
+    uint8_t last[64];
+    uint8_t frame[256];
+    int ends[2];
+    open_connection();
+    say_hello();
+    size_t len = send_all_but_the_last(last);
+    begin_handing_over(ends);
+    assert_false(connection_hand_over(f.worker.connections));
+    assert_true(spop_client_send(&client, last, len));
+    turn();
+    assert_true(has_all_buffers());
+    adopt(ends);
+    assert_true(spop_client_receive(&client));
+    assert_int_equal(spop_client_frame_type(&client), SPOP_FRAME_ACK);
+    len = spop_client_put_notify(frame, sizeof(frame), 2, "k", 0);
+    assert_true(spop_client_send(&client, frame, len));
+    turn();
+    assert_true(spop_client_receive(&client));
+    assert_int_equal(client.frame[9], 2);
+    end_successor();
+}
+
+/* What is left of a NOTIFY that was refused is swallowed by the successor. */
+static void handed_over_while_fragments_are_swallowed(void **context)
+{
+    (void)context;
+    uint8_t *taken[REASSEMBLY_BUFFERS_MAX];
+    uint8_t last[64];
+    for (unsigned i = 0; i < REASSEMBLY_BUFFERS_MAX; i++) {
+        taken[i] = reassembly_take(f.worker.reassembly);
+    }
+    open_connection();
+    say_hello();
+    size_t len = send_all_but_the_last(last);
+    assert_true(spop_client_receive(&client));
+    hand_over();
+    len += spop_client_put_notify(last + len, sizeof(last) - len, 2, "k", 0);
+    assert_true(spop_client_send(&client, last, len));
+    turn();
+    assert_true(spop_client_receive(&client));
+    assert_int_equal(client.frame[8], SPOP_FLAG_FIN);
+    assert_int_equal(client.frame[9], 2);
+    for (unsigned i = 0; i < REASSEMBLY_BUFFERS_MAX; i++) {
+        reassembly_give(f.worker.reassembly, taken[i]);
+    }
+    end_successor();
+}
+
+static void what_ends_ends_here(void **context)
+{
+    (void)context;
+    int ends[2];
+    open_connection();
+    say_hello();
+    check_at(CONNECTION_IDLE_US + US_PER_S);
+    begin_handing_over(ends);
+    assert_true(connection_hand_over(f.worker.connections));
+    assert_non_null(f.worker.connections);
+    assert_false(channel_wait(ends[1], POLLIN, 0));
+    expect_disconnect(SPOP_CODE_NORMAL);
+    f.worker.is_handing_over = false;
+    (void)close(ends[0]);
+    (void)close(ends[1]);
+}
+
+/* Nobody takes what is in the channel, or nobody is there: served on. */
+static void served_on_where_it_cannot_go(void **context)
+{
+    (void)context;
+    int ends[2];
+    uint8_t frame[256];
+    static uint8_t filling[32768];
+    struct iovec part = {.iov_base = filling, .iov_len = sizeof(filling)};
+    open_connection();
+    say_hello();
+    begin_handing_over(ends);
+    while (channel_send(ends[0], CHANNEL_COUNTERS, &part, 1, -1) == CHANNEL_OK) {
+    }
+    for (uint8_t id = 1; id <= 2; id++) {
+        assert_false(connection_hand_over(f.worker.connections));
+        size_t len = spop_client_put_notify(frame, sizeof(frame), id, "k", 0);
+        assert_true(spop_client_send(&client, frame, len));
+        turn();
+        assert_true(spop_client_receive(&client));
+        assert_int_equal(client.frame[9], id);
+        (void)close(ends[1]);
+        ends[1] = -1;
+    }
+    f.worker.is_handing_over = false;
+    (void)close(ends[0]);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -444,6 +665,13 @@ int main(void)
         TEST(peer_that_never_reads),
         TEST(drain_waits_for_quiet),
         TEST(drain_ends_for_everybody),
+        TEST(handed_over_in_the_middle_of_a_frame),
+        TEST(handed_over_before_hello),
+        TEST(handed_over_with_unsent_output),
+        TEST(handed_over_when_fragments_are_whole),
+        TEST(handed_over_while_fragments_are_swallowed),
+        TEST(what_ends_ends_here),
+        TEST(served_on_where_it_cannot_go),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -59,7 +59,7 @@ static int set_up(void **context)
     if (!loop_thread_init(&f.main_loop) || !address_parse(&address, text, error)) {
         return 1;
     }
-    f.runtime = runtime_start(f.main_loop.loop, &address, COMMANDS, "world");
+    f.runtime = runtime_start(f.main_loop.loop, &address, NULL, COMMANDS, "world");
     return f.runtime == NULL || !loop_thread_start(&f.main_loop);
 }
 

@@ -1,5 +1,6 @@
 /* server.c, worker.c and connection.c over real sockets. */
 #include <errno.h>
+#include <poll.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -626,6 +627,189 @@ static void drain_answers_then_disconnects(void **context)
     spop_client_close(&others[0]);
 }
 
+/* A second server, in place of another process; it has counters of its own. */
+static struct {
+    struct server *server;
+    struct counters *counters[WORKERS];
+    _Atomic unsigned n_handed_over; /* times a server said so */
+} g;
+
+static void start_second(void)
+{
+    struct server_options options = {
+        .n_workers = WORKERS,
+        .connections_max = CONNECTIONS_MAX,
+        .set = f.set,
+        .store = f.store,
+        .decide_options = &f.options,
+        .counters = g.counters,
+    };
+    for (int i = 0; i < WORKERS; i++) {
+        g.counters[i] = counters_new(1);
+        assert_non_null(g.counters[i]);
+    }
+    g.n_handed_over = 0;
+    g.server = server_start(f.main_loop.loop, &options);
+    assert_non_null(g.server);
+}
+
+static void stop_second(void)
+{
+    server_stop(g.server);
+    server_free(g.server);
+    for (int i = 0; i < WORKERS; i++) {
+        counters_free(g.counters[i]);
+    }
+}
+
+static void on_handed_over(void *context)
+{
+    (void)context;
+    g.n_handed_over++;
+}
+
+static void wait_for_handed_over(unsigned n)
+{
+    for (int i = 0; i < 1000 && g.n_handed_over != n; i++) {
+        usleep(10000);
+    }
+    assert_int_equal(g.n_handed_over, n);
+}
+
+/* All connections of one server to the other; the main loop stands still meanwhile. */
+static void move(struct server *from, struct server *to)
+{
+    static uint8_t buf[CHANNEL_BYTES_MAX];
+    struct channel_packet packet;
+    int ends[2];
+    unsigned n = server_n_open(from);
+    unsigned n_before = g.n_handed_over;
+    assert_true(channel_pair(ends));
+    server_reserve(to, n);
+    assert_true(server_hand_over(from, ends[0], on_handed_over, NULL));
+    for (unsigned i = 0; i < n; i++) {
+        assert_true(channel_wait(ends[1], POLLIN, 10000));
+        assert_int_equal(channel_receive(ends[1], buf, sizeof(buf), &packet),
+                         CHANNEL_OK);
+        struct handover *handover = handover_receive(&packet, buf);
+        assert_non_null(handover);
+        server_adopt(to, handover);
+    }
+    assert_true(loop_thread_start(&f.main_loop));
+    wait_for_handed_over(n_before + 1);
+    loop_thread_stop(&f.main_loop);
+    server_keep(from);
+    assert_int_equal(server_n_open(from), 0);
+    assert_int_equal(server_n_open(to), n);
+    (void)close(ends[0]);
+    (void)close(ends[1]);
+}
+
+enum {
+    ASKERS = 8,
+    MOVES = 20
+};
+
+static _Atomic bool has_moved;
+
+/* Two questions at a time; answers NULL when each had its ACK, in its place. */
+static void *ask_on(void *arg)
+{
+    struct spop_client *c = arg;
+    for (uint64_t i = 0; !has_moved; i = (i + 2) % 200) {
+        uint8_t frames[256];
+        size_t len = spop_client_put_notify(frames, sizeof(frames), i, "k", 0);
+        len += spop_client_put_notify(frames + len, sizeof(frames) - len, i + 1, "k",
+                                      0);
+        bool ok = spop_client_send(c, frames, len);
+        for (uint64_t id = i; ok && id < i + 2; id++) {
+            ok = spop_client_receive(c) && spop_client_frame_type(c) == SPOP_FRAME_ACK
+                 && c->frame[9] == id;
+        }
+        if (!ok) {
+            return c;
+        }
+    }
+    return NULL;
+}
+
+static void connections_change_servers_and_lose_nothing(void **context)
+{
+    (void)context;
+    pthread_t threads[ASKERS];
+    has_moved = false;
+    for (int i = 0; i < ASKERS; i++) {
+        assert_true(spop_client_open(&others[i], f.path));
+        assert_int_equal(pthread_create(&threads[i], NULL, ask_on, &others[i]), 0);
+    }
+    loop_thread_stop(&f.main_loop);
+    start_second();
+    for (int i = 0; i < MOVES; i += 2) {
+        move(f.server, g.server);
+        usleep(2000);
+        move(g.server, f.server);
+        usleep(2000);
+    }
+    has_moved = true;
+    for (int i = 0; i < ASKERS; i++) {
+        void *failed = NULL;
+        assert_int_equal(pthread_join(threads[i], &failed), 0);
+        assert_null(failed);
+        spop_client_close(&others[i]);
+    }
+    assert_int_equal(sum(COUNTER_CONNECTIONS_OPENED), ASKERS * (1 + MOVES / 2));
+    stop_second();
+    assert_true(loop_thread_start(&f.main_loop));
+}
+
+/* Nobody is there to take them: they are served on, and new ones are accepted. */
+static void called_off_it_serves_on(void **context)
+{
+    (void)context;
+    int ends[2];
+    assert_true(spop_client_open(&client, f.path));
+    loop_thread_stop(&f.main_loop);
+    assert_true(channel_pair(ends));
+    (void)close(ends[1]);
+    g.n_handed_over = 0;
+    assert_true(server_hand_over(f.server, ends[0], on_handed_over, NULL));
+    assert_true(loop_thread_start(&f.main_loop));
+    assert_true(spop_client_connect(&others[0], f.path)); /* waits in the backlog */
+    usleep(100000);
+    assert_int_equal(server_n_open(f.server), 1);
+    send_notify(&client, 1);
+    expect_ack(&client, 1);
+    loop_thread_stop(&f.main_loop);
+    assert_int_equal(g.n_handed_over, 0);
+    server_keep(f.server);
+    assert_true(loop_thread_start(&f.main_loop));
+    wait_for_open(2);
+    send_notify(&client, 2);
+    expect_ack(&client, 2);
+    (void)close(ends[0]);
+    spop_client_close(&client);
+    spop_client_close(&others[0]);
+}
+
+/* Room for those that another process will bring is left: others wait. */
+static void reserved_room_is_left(void **context)
+{
+    (void)context;
+    loop_thread_stop(&f.main_loop);
+    server_reserve(f.server, CONNECTIONS_MAX - 1);
+    assert_true(loop_thread_start(&f.main_loop));
+    assert_true(spop_client_open(&client, f.path));
+    assert_true(spop_client_connect(&others[0], f.path));
+    usleep(100000);
+    assert_int_equal(server_n_open(f.server), 1);
+    loop_thread_stop(&f.main_loop);
+    server_reserve(f.server, 0);
+    assert_true(loop_thread_start(&f.main_loop));
+    wait_for_open(2);
+    spop_client_close(&client);
+    spop_client_close(&others[0]);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -650,6 +834,9 @@ int main(void)
         TEST(connections_go_to_all_workers),
         TEST(worker_that_stands_still_is_seen),
         TEST(drain_answers_then_disconnects),
+        TEST(connections_change_servers_and_lose_nothing),
+        TEST(called_off_it_serves_on),
+        TEST(reserved_room_is_left),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

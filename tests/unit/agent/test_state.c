@@ -97,7 +97,7 @@ static void use_up(const char *key)
 /* A new process: another table, with the secret and clock of the snapshot. */
 static struct store *restart(void)
 {
-    struct state *state = state_open(f.dir);
+    struct state *state = state_open(f.dir, true);
     assert_non_null(state);
     const struct image_origin *origin = state_origin(state);
     struct store *store = local_new(LOCAL_MEMORY_BYTES_MIN * 3,
@@ -117,7 +117,7 @@ static void counters_outlive_the_process(void **context)
     (void)context;
     struct stat st;
     use_up("k");
-    struct state *state = state_open(f.dir);
+    struct state *state = state_open(f.dir, true);
     struct state_report report;
     assert_non_null(state);
     assert_null(state_origin(state));
@@ -293,7 +293,7 @@ static void no_directory_no_permission_another_writer(void **context)
     assert_int_equal(rmdir(f.dir), 0);
     assert_no_write("make state_dir a directory");
     assert_bad("make state_dir a directory");
-    struct state *state = state_open(f.dir); /* goes on without */
+    struct state *state = state_open(f.dir, true); /* goes on without */
     assert_non_null(state);
     struct state_report report;
     state_write(state, f.store);
@@ -324,7 +324,7 @@ static void snapshot_is_written_again_and_again(void **context)
     (void)context;
     struct loop_thread main_loop;
     assert_true(loop_thread_init(&main_loop));
-    struct state *state = state_open(f.dir);
+    struct state *state = state_open(f.dir, true);
     assert_non_null(state);
     assert_true(state_start(state, main_loop.loop, f.store, 0.01));
     assert_true(loop_thread_start(&main_loop));
