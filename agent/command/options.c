@@ -17,7 +17,8 @@ static void print_usage(FILE *out)
         "      --workers N      threads (default 2)\n"
         "      --runtime PATH   runtime socket; may be repeated\n"
         "      --help\n\n"
-        "Options win over the file. SIGTERM and SIGINT drain and stop.\n\n"
+        "Options win over the file. SIGTERM and SIGINT drain and stop; SIGUSR2\n"
+        "starts a successor that takes over without a gap.\n\n"
         "Fields of agent.yaml:\n");
     config_print_help(out);
 }

@@ -18,6 +18,8 @@
 #include "agent/control/service.h"
 #include "agent/control/show.h"
 #include "agent/control/state.h"
+#include "agent/control/takeover.h"
+#include "agent/control/upgrade.h"
 #include "agent/decide/decide.h"
 #include "agent/file.h"
 #include "agent/log.h"
@@ -46,13 +48,39 @@ struct daemon {
     struct ev_signal signals[SIGNALS_HANDLED];
     struct service service;
     struct show_source shown;
+    struct takeover *takeover; /* NULL: this agent is nobody's successor */
+    struct upgrade upgrade;
 };
+
+static void on_upgrade_over(void *context)
+{
+    struct daemon *daemon = context;
+    if (upgrade_is_done(&daemon->upgrade)) {
+        service_hand_over(&daemon->service, daemon->upgrade.pid);
+    }
+    ev_break(daemon->loop, EVBREAK_ALL);
+}
 
 static void on_terminate(struct ev_loop *loop, struct ev_signal *signal, int events)
 {
+    struct daemon *daemon = ev_userdata(loop);
     (void)signal;
     (void)events;
-    ev_break(loop, EVBREAK_ALL);
+    if (takeover_may_stop(daemon->takeover) && upgrade_may_stop(&daemon->upgrade)) {
+        ev_break(loop, EVBREAK_ALL);
+    }
+}
+
+static void on_upgrade(struct ev_loop *loop, struct ev_signal *signal, int events)
+{
+    struct daemon *daemon = ev_userdata(loop);
+    (void)signal;
+    (void)events;
+    if (takeover_is_under_way(daemon->takeover)) {
+        log_warning("SIGUSR2 is ignored: an upgrade is under way");
+        return;
+    }
+    upgrade_begin(&daemon->upgrade);
 }
 
 /* A signal that means nothing here must not end what HAProxy relies on. */
@@ -60,7 +88,7 @@ static void on_ignored(struct ev_loop *loop, struct ev_signal *signal, int event
 {
     (void)loop;
     (void)events;
-    log_warning("SIG%s is ignored: SIGTERM stops, a restart reads the rules anew",
+    log_warning("SIG%s is ignored: SIGTERM stops, SIGUSR2 starts anew without a gap",
                 sigabbrev_np(signal->signum));
 }
 
@@ -135,6 +163,11 @@ static void choose_origin(const struct daemon *daemon, uint8_t *secret)
     const struct image_origin *origin = daemon->state != NULL
                                             ? state_origin(daemon->state)
                                             : NULL;
+    if (daemon->takeover != NULL) {
+        memcpy(secret, takeover_hello(daemon->takeover)->store_secret,
+               LOCAL_SECRET_BYTES);
+        return; /* start_clock has seen to the clock */
+    }
     if (origin == NULL) {
         randombytes_buf(secret, LOCAL_SECRET_BYTES);
         return;
@@ -176,7 +209,8 @@ static bool open_state(struct daemon *daemon)
     if (daemon->config->state_dir[0] == '\0') {
         return true;
     }
-    daemon->state = state_open(daemon->config->state_dir, true);
+    /* Counters come from the snapshot or from the agent before, not from both. */
+    daemon->state = state_open(daemon->config->state_dir, daemon->takeover == NULL);
     return daemon->state != NULL;
 }
 
@@ -215,6 +249,8 @@ static bool start_server(struct daemon *daemon)
         .connections_max = daemon->connections_max,
         .n_addresses = daemon->config->n_listen,
         .addresses = daemon->config->listen,
+        .inheritance = daemon->takeover != NULL ? takeover_inheritance(daemon->takeover)
+                                                : NULL,
         .set = daemon->set,
         .store = daemon->store,
         .decide_options = &daemon->options,
@@ -238,9 +274,12 @@ static bool start_runtimes(struct daemon *daemon)
                     .limit_context = daemon->set},
         .started_at = clock_now(),
     };
+    struct inheritance *inheritance = daemon->takeover != NULL
+                                          ? takeover_inheritance(daemon->takeover)
+                                          : NULL;
     for (unsigned i = 0; i < daemon->config->n_runtimes; i++) {
         daemon->runtimes[i] = runtime_start(daemon->loop, &daemon->config->runtimes[i],
-                                            NULL, show_commands, &daemon->shown);
+                                            inheritance, show_commands, &daemon->shown);
         if (daemon->runtimes[i] == NULL) {
             return false;
         }
@@ -254,7 +293,7 @@ static const struct {
     void (*handle)(struct ev_loop *loop, struct ev_signal *signal, int events);
 } handled_signals[SIGNALS_HANDLED] = {
     {SIGTERM, on_terminate}, {SIGINT, on_terminate}, {SIGHUP, on_ignored},
-    {SIGUSR1, on_ignored},   {SIGUSR2, on_ignored},
+    {SIGUSR1, on_ignored},   {SIGUSR2, on_upgrade},
 };
 
 /* NOLINTNEXTLINE(readability-function-size): the macros of ev.h nest */
@@ -273,12 +312,46 @@ static bool is_alive(void *context)
     return server_is_turning(daemon->server);
 }
 
+/* Two who answer at the same time draw the same jitter. */
+static void make_options(struct daemon *daemon)
+{
+    struct retry_jitter *jitter = &daemon->options.jitter;
+    decide_options_init(&daemon->options, config_variables(daemon->config));
+    jitter->permille = daemon->config->retry_jitter_permille;
+    randombytes_buf(jitter->secret, sizeof(jitter->secret));
+    if (daemon->takeover != NULL) {
+        memcpy(jitter->secret, takeover_hello(daemon->takeover)->jitter_secret,
+               sizeof(jitter->secret));
+    }
+}
+
+static void start_clock(const struct daemon *daemon)
+{
+    if (daemon->takeover != NULL) {
+        clock_start_at(takeover_hello(daemon->takeover)->clock_offset_us);
+    } else {
+        clock_start();
+    }
+}
+
+static bool init_upgrade(struct daemon *daemon)
+{
+    struct upgrade_parts parts = {
+        .loop = daemon->loop,
+        .server = daemon->server,
+        .runtimes = daemon->runtimes,
+        .n_runtimes = daemon->n_runtimes,
+        .store = daemon->store,
+        .jitter_secret = daemon->options.jitter.secret,
+        .over = on_upgrade_over,
+        .context = daemon,
+    };
+    return upgrade_init(&daemon->upgrade, &parts);
+}
+
 static bool daemon_start(struct daemon *daemon)
 {
-    decide_options_init(&daemon->options, config_variables(daemon->config));
-    daemon->options.jitter.permille = daemon->config->retry_jitter_permille;
-    randombytes_buf(daemon->options.jitter.secret,
-                    sizeof(daemon->options.jitter.secret));
+    make_options(daemon);
     daemon->connections_max = raise_descriptors(daemon->config);
     if (daemon->connections_max == 0) {
         return false;
@@ -295,16 +368,20 @@ static bool daemon_start(struct daemon *daemon)
         return false;
     }
     service_init(&daemon->service, daemon->loop, is_alive, daemon);
+    ev_set_userdata(daemon->loop, daemon);
     start_signals(daemon);
-    return start_server(daemon) && start_runtimes(daemon) && start_state(daemon);
+    return start_server(daemon) && start_runtimes(daemon) && start_state(daemon)
+           && init_upgrade(daemon);
 }
 
-static void daemon_release(struct daemon *daemon, bool has_served)
+static void daemon_release(struct daemon *daemon, bool has_counters)
 {
     /* A second signal must not end by its default action what is ending well. */
     sigset_t all;
     (void)sigfillset(&all);
     (void)pthread_sigmask(SIG_SETMASK, &all, NULL);
+    upgrade_fini(&daemon->upgrade);
+    takeover_close(daemon->takeover);
     for (unsigned i = 0; i < daemon->n_runtimes; i++) {
         runtime_stop(daemon->runtimes[i]);
     }
@@ -312,7 +389,7 @@ static void daemon_release(struct daemon *daemon, bool has_served)
         server_stop(daemon->server);
         server_free(daemon->server);
     }
-    if (daemon->state != NULL && has_served) {
+    if (daemon->state != NULL && has_counters) {
         state_write(daemon->state, daemon->store);
     }
     state_free(daemon->state);
@@ -349,7 +426,39 @@ static void say_ready(struct daemon *daemon)
     describe(daemon, line, sizeof(line));
     (void)printf("spoa-ratelimit " AGENT_VERSION " ready: %s\n", line);
     (void)fflush(stdout);
+}
+
+static void tell_service(struct daemon *daemon)
+{
+    char line[SERVICE_STATUS_BYTES_MAX];
+    describe(daemon, line, sizeof(line));
     service_ready(&daemon->service, line);
+}
+
+/* The service manager has heard by now that this process is the service. */
+static void on_takeover_over(void *context)
+{
+    struct daemon *daemon = context;
+    tell_service(daemon);
+    if (takeover_is_stop_wanted(daemon->takeover)) {
+        ev_break(daemon->loop, EVBREAK_ALL);
+    }
+}
+
+/* The line that says ready is out: take what the agent before has. */
+static void begin_takeover(struct daemon *daemon)
+{
+    struct takeover_parts parts = {
+        .loop = daemon->loop,
+        .server = daemon->server,
+        .runtimes = daemon->runtimes,
+        .n_runtimes = daemon->n_runtimes,
+        .store = daemon->store,
+        .counters = daemon->counters[daemon->config->n_workers],
+        .over = on_takeover_over,
+        .context = daemon,
+    };
+    takeover_begin(daemon->takeover, &parts);
 }
 
 bool daemon_run(const struct config *config)
@@ -358,15 +467,25 @@ bool daemon_run(const struct config *config)
         log_error("no source of random bytes");
         return false;
     }
-    clock_start();
     struct daemon daemon = {.config = config};
+    if (!takeover_open(&daemon.takeover)) {
+        return false;
+    }
+    start_clock(&daemon);
     bool is_started = daemon_start(&daemon);
     if (is_started) {
         say_ready(&daemon);
+        if (daemon.takeover != NULL) {
+            begin_takeover(&daemon);
+        } else {
+            tell_service(&daemon);
+        }
         ev_run(daemon.loop, 0);
-        service_stopping(&daemon.service);
-        log_info("stopping: answering what is in flight");
+        if (!upgrade_is_done(&daemon.upgrade)) {
+            service_stopping(&daemon.service);
+            log_info("stopping: answering what is in flight");
+        }
     }
-    daemon_release(&daemon, is_started);
+    daemon_release(&daemon, is_started && !upgrade_is_done(&daemon.upgrade));
     return is_started;
 }
