@@ -196,6 +196,7 @@ static void stop_thread(struct state *state)
 void state_write(struct state *state, struct store *store)
 {
     stop_thread(state);
+    state->report.error[0] = '\0'; /* said again: this is the last chance */
     write_snapshot(state, store);
     if (state->report.error[0] == '\0') {
         log_info("%s/" SNAPSHOT_FILE ": counters kept: %" PRIu64, state->dir,
