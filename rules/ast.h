@@ -79,6 +79,17 @@ struct rules_ast_limit {
     int64_t per_us;
 };
 
+/** What a plan makes of the limits of a rule. */
+struct rules_ast_plan {
+    const char *name;
+    struct rules_mark mark;
+    bool is_unlimited;
+    struct {
+        int64_t requests;
+        int64_t burst;
+    } numbers[RULES_LIMITS_MAX]; /* of each limit of the rule */
+};
+
 struct rules_ast_rule {
     const char *name;
     struct rules_mark name_mark;
@@ -90,6 +101,8 @@ struct rules_ast_rule {
     bool is_advertised; /* as given */
     struct rules_ast_match match;
     struct rules_ast_cost cost;
+    uint32_t n_plans;
+    struct rules_ast_plan *plans;
     uint32_t n_overrides;
     struct rules_ast_override *overrides;
     uint32_t n_costs; /* the first that matches counts; else `cost` */
@@ -113,11 +126,15 @@ struct rules_ast {
     uint32_t n_slots;
     struct rules_bytes slots[RULES_SLOTS_MAX]; /* names of descriptors */
     int slot_path;                             /* -1: not used */
+    int slot_plan;                             /* the same */
     uint32_t n_rules;
     struct rules_ast_rule *rules;
     uint32_t n_lists;
     struct rules_ast_list *lists;
 };
+
+/** @return how many limits plans make */
+uint32_t rules_ast_variants(const struct rules_ast *ast);
 
 /**
  * Check a tree against the language.

@@ -17,6 +17,7 @@
     X(bad_path, "bad-path")                         \
     X(bad_pattern, "bad-pattern")                   \
     X(bad_per, "bad-per")                           \
+    X(bad_plan, "bad-plan")                         \
     X(bad_share, "bad-share")                       \
     X(bad_text, "bad-text")                         \
     X(bad_type, "bad-type")                         \
@@ -40,6 +41,7 @@
     X(too_many_key_parts, "too-many-key-parts")     \
     X(too_many_limits, "too-many-limits")           \
     X(too_many_overrides, "too-many-overrides")     \
+    X(too_many_plans, "too-many-plans")             \
     X(too_many_rules, "too-many-rules")             \
     X(unknown_field, "unknown-field")               \
     X(unknown_rule, "unknown-rule")                 \

@@ -112,13 +112,14 @@ static const char *limit_name(struct compiler *c, const struct rules_rule *rule,
     return string_copy(c->set, text);
 }
 
-static bool compile_limit(struct compiler *c, const struct rules_ast_rule *rule,
-                          const struct rules_ast_limit *from, const char *name)
+static bool compile_limit(struct compiler *c, const struct rules_rule *rule,
+                          const struct rules_ast_limit *from)
 {
     uint32_t idx = c->n_limits++;
     struct rules_limit *limit = &c->set->limits[idx];
 
-    limit->name = name;
+    limit->rule = rule;
+    limit->name = limit_name(c, rule, from->name);
     limit->algorithm = from->algorithm;
     limit->requests = from->requests;
     limit->burst = from->burst;
@@ -126,8 +127,9 @@ static bool compile_limit(struct compiler *c, const struct rules_ast_rule *rule,
     limit->tick_us = rules_tick_us(limit->per_us);
     limit->per_ticks = limit->per_us / limit->tick_us;
     limit->idx = idx;
-    limit_id_set(c, rule, from->name, limit);
-    return name != NULL;
+    limit->base_idx = idx;
+    limit_id_set(c, &c->ast->rules[rule->idx], from->name, limit);
+    return limit->name != NULL;
 }
 
 static bool compile_rule(struct compiler *c, uint32_t idx)
@@ -151,9 +153,7 @@ static bool compile_rule(struct compiler *c, uint32_t idx)
         return false;
     }
     for (uint32_t i = 0; i < from->n_limits; i++) {
-        const struct rules_ast_limit *limit = &from->limits[i];
-
-        if (!compile_limit(c, from, limit, limit_name(c, rule, limit->name))) {
+        if (!compile_limit(c, rule, &from->limits[i])) {
             return false;
         }
     }
@@ -167,6 +167,7 @@ static bool compile_slots(struct compiler *c)
 
     set->n_slots = c->ast->n_slots;
     set->slot_path = c->ast->slot_path;
+    set->slot_plan = c->ast->slot_plan;
     if (!rules_table_init(&set->slots, &set->arena, set->n_slots)) {
         return false;
     }
@@ -470,6 +471,61 @@ static struct rules_set *set_new(void)
     return set;
 }
 
+static size_t plans_count(const struct rules_ast *ast)
+{
+    size_t n = 0;
+
+    for (uint32_t i = 0; i < ast->n_rules; i++) {
+        n += ast->rules[i].n_plans;
+    }
+    return n;
+}
+
+/** What a plan makes of the limits of a rule: other numbers under the same id. */
+static uint32_t compile_variants(struct compiler *c, const struct rules_rule *rule,
+                                 const struct rules_ast_plan *plan)
+{
+    uint32_t first = c->n_limits;
+
+    for (uint32_t i = 0; i < rule->n_limits; i++) {
+        struct rules_limit *limit = &c->set->limits[c->n_limits];
+
+        *limit = rule->limits[i];
+        limit->requests = plan->numbers[i].requests;
+        limit->burst = plan->numbers[i].burst;
+        limit->idx = c->n_limits++;
+    }
+    return first;
+}
+
+static bool compile_plans(struct compiler *c)
+{
+    struct rules_set *set = c->set;
+
+    if (!rules_table_init(&set->plans, &set->arena, plans_count(c->ast))) {
+        return false;
+    }
+    for (uint32_t i = 0; i < c->ast->n_rules; i++) {
+        const struct rules_ast_rule *from = &c->ast->rules[i];
+
+        for (uint32_t j = 0; j < from->n_plans; j++) {
+            const struct rules_ast_plan *plan = &from->plans[j];
+            struct rules_bytes name = {(const uint8_t *)plan->name, strlen(plan->name)};
+            struct rules_bytes copy;
+
+            if (!bytes_copy(set, name, &copy)) {
+                return false;
+            }
+            (void)rules_table_put(&set->plans, i, copy,
+                                  plan->is_unlimited
+                                      ? RULES_UNLIMITED
+                                      : compile_variants(c, &set->rules[i], plan));
+        }
+        set->matchers[i].has_plans = from->n_plans > 0;
+    }
+    return true;
+}
+
 static uint32_t limits_count(const struct rules_ast *ast)
 {
     uint32_t n = 0;
@@ -490,7 +546,8 @@ static bool compile_all(struct compiler *c, const char *name)
     set->domain = string_copy(set, c->ast->domain);
     set->rules = rules_arena_array(&set->arena, n, sizeof *set->rules);
     set->n_limits = limits_count(c->ast);
-    set->limits = rules_arena_array(&set->arena, set->n_limits, sizeof *set->limits);
+    set->n_variants = set->n_limits + rules_ast_variants(c->ast);
+    set->limits = rules_arena_array(&set->arena, set->n_variants, sizeof *set->limits);
     set->n_matchers = n + c->ast->n_lists;
     set->matchers = rules_arena_array(&set->arena, set->n_matchers,
                                       sizeof *set->matchers);
@@ -505,7 +562,7 @@ static bool compile_all(struct compiler *c, const char *name)
             return false;
         }
     }
-    return compile_lists(c) && rules_index_build(c->set);
+    return compile_plans(c) && compile_lists(c) && rules_index_build(c->set);
 }
 
 struct rules_set *rules_compile(const struct rules_ast *ast, const char *name)

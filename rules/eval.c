@@ -546,6 +546,25 @@ static void overrides_apply(struct finding *finding)
     finding->n_kept = n;
 }
 
+/** @return the limits of a rule for the plan of the request; NULL: it has none */
+static const struct rules_limit *limits_find(const struct facts *facts, uint32_t rule)
+{
+    const struct rules_set *set = facts->set;
+    struct rules_value plan;
+    uint32_t first;
+
+    if (!set->matchers[rule].has_plans) {
+        return set->rules[rule].limits;
+    }
+    plan = view_of(facts, (uint32_t)set->slot_plan);
+    first = plan.type == RULES_TEXT ? rules_table_find(&set->plans, rule, plan.bytes)
+                                    : RULES_NONE;
+    if (first == RULES_UNLIMITED) {
+        return NULL;
+    }
+    return first == RULES_NONE ? set->rules[rule].limits : &set->limits[first];
+}
+
 /** A rule without its key: where it is enforced it refuses, else it is skipped. */
 static void keyless_note(struct rules_result *result, const struct rules_rule *rule)
 {
@@ -568,6 +587,7 @@ static void hits_set(const struct finding *finding)
         uint32_t idx = finding->kept[i];
         const struct rules_rule *rule = &facts->set->rules[idx];
         const struct rules_matcher *matcher = &facts->set->matchers[idx];
+        const struct rules_limit *limits = limits_find(facts, idx);
         uint32_t n_limits = rule->n_limits < room ? rule->n_limits : room;
         struct rules_hit *hit = &result->hits[result->n_hits];
 
@@ -576,11 +596,15 @@ static void hits_set(const struct finding *finding)
             keyless_note(result, rule);
             continue;
         }
+        if (limits == NULL) {
+            result->n_unlimited++;
+            continue;
+        }
         result->is_cut = result->is_cut || n_limits < rule->n_limits;
         if (room == 0) {
             return;
         }
-        *hit = (struct rules_hit){.rule = rule, .n_limits = n_limits};
+        *hit = (struct rules_hit){.rule = rule, .limits = limits, .n_limits = n_limits};
         hit->cost = cost_find(facts, &matcher->cost, result);
         key_write(facts, matcher, result->keys[result->n_hits], hit);
         hit->is_shadow = !is_enforced(rule, hit->key);
@@ -614,6 +638,7 @@ void rules_eval(const struct rules_set *set, const struct rules_request *request
     finding.n_kept = 0;
     rules_find(&finding);
     result->n_overridden = 0;
+    result->n_unlimited = 0;
     if (set->has_overrides) {
         overrides_apply(&finding);
     }

@@ -82,6 +82,10 @@ int rules_parse_slot(struct rules_parse *parse, struct rules_bytes name,
 void rules_match_read(struct rules_parse *parse, const struct yamltree_node *node,
                       struct rules_ast_match *match);
 
+/** Read `plans` of a rule whose limits are read. */
+void rules_plans_read(struct rules_parse *parse, const struct yamltree_node *node,
+                      struct rules_ast_rule *rule);
+
 /** Find the rules that are overridden, when all are read; report what is not right. */
 void rules_overrides_resolve(struct rules_parse *parse);
 

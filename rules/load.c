@@ -62,6 +62,16 @@ uint32_t rules_set_n_limits(const struct rules_set *set)
     return set->n_limits;
 }
 
+uint32_t rules_set_n_variants(const struct rules_set *set)
+{
+    return set->n_variants;
+}
+
+const struct rules_limit *rules_set_limit(const struct rules_set *set, uint32_t idx)
+{
+    return &set->limits[idx];
+}
+
 const struct rules_rule *rules_set_rule(const struct rules_set *set, uint32_t idx)
 {
     return &set->rules[idx];

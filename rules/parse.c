@@ -162,6 +162,15 @@ static void read_store(struct rules_parse *parse, const struct yamltree_node *no
     (void)CHOICE_READ(parse, node, stores);
 }
 
+/** A field that is read on its own, before or after the others. */
+static void skip_field(struct rules_parse *parse, const struct yamltree_node *node,
+                       void *into)
+{
+    (void)parse;
+    (void)node;
+    (void)into;
+}
+
 static const struct rules_field rule_fields[] = {
     {"name", read_rule_name, true},
     {"owner", read_owner, false},
@@ -171,6 +180,7 @@ static const struct rules_field rule_fields[] = {
     {"ip_prefix", rules_field_ip_prefix, false},
     {"limit", rules_field_limit, false},
     {"limits", rules_field_limits, false},
+    {"plans", skip_field, false},
     {"overrides", rules_field_overrides, false},
     {"cost", rules_field_cost, false},
     {"costs", rules_field_costs, false},
@@ -181,7 +191,6 @@ static const struct rules_field rule_fields[] = {
     {"store", read_store, false},
     {"review_by", NULL, false},
     {"expires", NULL, false},
-    {"plans", NULL, false},
     {"charge", NULL, false},
     {"on_store_failure", NULL, false},
     {"tag", NULL, false},
@@ -345,6 +354,20 @@ static void pairs_check(struct rules_parse *parse, const struct yamltree_node *n
     }
 }
 
+/** Plans change the limits of a rule, so they are read after them. */
+static void plans_find(struct rules_parse *parse, const struct yamltree_node *node,
+                       struct rules_ast_rule *rule)
+{
+    const struct yamltree_node *plans = yamltree_child(node, "plans");
+
+    if (plans == NULL && parse->defaults != NULL) {
+        plans = yamltree_child(parse->defaults, "plans");
+    }
+    if (plans != NULL) {
+        rules_plans_read(parse, plans, rule);
+    }
+}
+
 /** One counter for all has no keys of which a share could be enforced. */
 static void mode_check(struct rules_parse *parse, const struct yamltree_node *node,
                        const struct rules_ast_rule *rule)
@@ -355,6 +378,20 @@ static void mode_check(struct rules_parse *parse, const struct yamltree_node *no
         && key->n_children == 0) {
         RULES_FAIL(parse, key->mark, rules_code_share_without_key,
                    "a mode in percent enforces a share of the keys: key: [] has one");
+    }
+}
+
+static void variants_check(struct rules_parse *parse, const struct yamltree_node *node)
+{
+    uint32_t n = rules_ast_variants(parse->ast);
+
+    for (uint32_t i = 0; i < parse->ast->n_rules; i++) {
+        n += parse->ast->rules[i].n_limits;
+    }
+    if (n > RULES_VARIANTS_MAX) {
+        RULES_FAIL(parse, node->mark, rules_code_too_many_plans,
+                   "%u limits with those that plans make; at most %d are allowed", n,
+                   RULES_VARIANTS_MAX);
     }
 }
 
@@ -388,9 +425,11 @@ static void read_rules(struct rules_parse *parse, const struct yamltree_node *no
         if (rules_fields_read(parse, it, "rule", rule_fields, N_RULE_FIELDS, rule)) {
             pairs_check(parse, it);
             mode_check(parse, it, rule);
+            plans_find(parse, it, rule);
             required_check(parse, it);
         }
     }
+    variants_check(parse, node);
     names_check(parse);
     rules_overrides_resolve(parse);
 }
@@ -410,15 +449,6 @@ static void read_domain(struct rules_parse *parse, const struct yamltree_node *n
     struct rules_ast *ast = into;
 
     ast->domain = rules_name_read(parse, node);
-}
-
-/** `require` and `defaults` are read already. */
-static void skip_field(struct rules_parse *parse, const struct yamltree_node *node,
-                       void *into)
-{
-    (void)parse;
-    (void)node;
-    (void)into;
 }
 
 static const struct rules_field file_fields[] = {
@@ -445,7 +475,7 @@ void rules_ast_parse(const struct yamltree *tree, struct rules_arena *arena,
                                 .arena = arena,
                                 .ast = ast};
 
-    *ast = (struct rules_ast){.slot_path = -1};
+    *ast = (struct rules_ast){.slot_path = -1, .slot_plan = -1};
     ast->slots[RULES_SLOT_IP] = ip;
     ast->n_slots = 1;
     if (yamltree_root(tree)->kind == YAMLTREE_MAPPING) {

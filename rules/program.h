@@ -88,6 +88,7 @@ struct rules_matcher {
     enum rules_no_key no_key;
     struct rules_ip_prefix ip_prefix;
     struct rules_cost cost;
+    bool has_plans;
     uint32_t n_overrides;
     const uint32_t *overrides; /* rules that this one takes out */
 };
@@ -114,6 +115,9 @@ enum {
     RULES_PATTERN_SLOTS_MAX = 2
 }; /* path and route */
 
+/** In the table of plans: the rule has no limits. */
+#define RULES_UNLIMITED (RULES_NONE - 1)
+
 struct rules_set {
     struct rules_arena arena;
     const char *name;
@@ -123,8 +127,12 @@ struct rules_set {
     uint32_t n_matchers; /* one a rule, then one for each descriptor of the lists */
     struct rules_matcher *matchers;
     enum rules_listed *listed; /* of the matchers behind those of the rules */
-    uint32_t n_limits;
+    uint32_t n_limits;         /* of the rules themselves */
+    uint32_t n_variants;       /* with those that plans make */
     struct rules_limit *limits;
+    int slot_plan; /* -1: no rule has plans */
+    struct rules_table
+        plans; /* rule, name of a plan -> first of its limits, or RULES_UNLIMITED */
     bool has_overrides;
 
     uint32_t n_slots;

@@ -27,13 +27,15 @@
 enum {
     RULES_FILE_BYTES_MAX = 4 * 1024 * 1024,
     RULES_RULES_MAX = 10000,
-    RULES_NAME_BYTES_MAX = 64, /* [a-z][a-z0-9_-]{0,63} */
-    RULES_SLOTS_MAX = 64,      /* descriptors that the rules of one set use */
-    RULES_HITS_MAX = 16,       /* rules and limits that apply to one request */
-    RULES_LIMITS_MAX = 4,      /* of a rule */
-    RULES_COSTS_MAX = 64,      /* of a rule */
-    RULES_OVERRIDES_MAX = 64,  /* of a rule */
-    RULES_MATCHES_MAX = 64,    /* rules that match one request, before overrides */
+    RULES_NAME_BYTES_MAX = 64,  /* [a-z][a-z0-9_-]{0,63} */
+    RULES_SLOTS_MAX = 64,       /* descriptors that the rules of one set use */
+    RULES_HITS_MAX = 16,        /* rules and limits that apply to one request */
+    RULES_LIMITS_MAX = 4,       /* of a rule */
+    RULES_COSTS_MAX = 64,       /* of a rule */
+    RULES_OVERRIDES_MAX = 64,   /* of a rule */
+    RULES_PLANS_MAX = 64,       /* of a rule */
+    RULES_VARIANTS_MAX = 50000, /* limits of a set, with those that plans make */
+    RULES_MATCHES_MAX = 64,     /* rules that match one request, before overrides */
     RULES_KEY_PARTS_MAX = 6,
     RULES_KEY_LINKS_MAX = 8,     /* descriptors in a chain: a | b */
     RULES_KEY_BYTES_MAX = 1024,  /* one encoded key: key.h says how it stays below */
@@ -75,6 +77,8 @@ enum rules_mode {
     RULES_PERCENT, /* enforced for a share of the keys, in shadow for the others */
 };
 
+struct rules_rule;
+
 /** What becomes of a request that is over a limit. */
 enum rules_action {
     RULES_REJECT = 0,
@@ -85,6 +89,7 @@ enum rules_action {
 
 /** One limit, checked and in ticks. Immutable. */
 struct rules_limit {
+    const struct rules_rule *rule;
     const char *name; /* the rule's name; rule.limit where a rule has several */
     enum rules_algorithm algorithm;
     int64_t requests;
@@ -92,7 +97,10 @@ struct rules_limit {
     int64_t per_us;
     int64_t tick_us; /* smallest power of ten that leaves <= 10^6 ticks in per */
     int64_t per_ticks;
-    uint32_t idx; /* dense over the set, in file order */
+    /* Dense over the set: first the limits of the rules in file order, then what plans
+     * make of them. */
+    uint32_t idx;
+    uint32_t base_idx; /* of the rule's own limit: = idx but where a plan made it */
     /* Names the counter: a digest of domain, rule, limit, algorithm, per and key parts.
      * The same in every set in which these are the same, whatever the numbers. */
     uint8_t id[RULES_LIMIT_ID_BYTES];
@@ -133,7 +141,12 @@ void rules_set_free(struct rules_set *set);
 const char *rules_set_name(const struct rules_set *set);
 const char *rules_set_domain(const struct rules_set *set);
 uint32_t rules_set_n_rules(const struct rules_set *set);
+/** @return how many limits the rules have themselves: base_idx is below it */
 uint32_t rules_set_n_limits(const struct rules_set *set);
+/** @return how many there are with those that plans make: idx is below it */
+uint32_t rules_set_n_variants(const struct rules_set *set);
+/** @return the limit with an idx */
+const struct rules_limit *rules_set_limit(const struct rules_set *set, uint32_t idx);
 /** @return rule `idx`, which is below rules_set_n_rules */
 const struct rules_rule *rules_set_rule(const struct rules_set *set, uint32_t idx);
 
@@ -167,6 +180,7 @@ struct rules_request {
 /** A rule that applies to the request, and the key of its counters. */
 struct rules_hit {
     const struct rules_rule *rule;
+    const struct rules_limit *limits; /* the rule's, or those of the request's plan */
     struct rules_bytes key; /* injective encoding of the key parts; empty for [] */
     uint32_t n_limits;      /* of the rule's, the first ones: all but where it is cut */
     int64_t cost;           /* of this request: 0 to RULES_AMOUNT_MAX */
@@ -183,6 +197,7 @@ struct rules_result {
     const struct rules_rule *keyless;
     uint32_t n_matched;        /* rules that matched, also those skipped or left out */
     uint32_t n_overridden;     /* taken out by others */
+    uint32_t n_unlimited;      /* taken out by the request's plan */
     uint32_t n_skipped_no_key; /* matched, but no key and no address */
     uint32_t
         n_costs_raised; /* costs from an argument: missing, ill-formed, too small */

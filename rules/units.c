@@ -96,36 +96,80 @@ enum rules_units_status rules_span_parse(struct rules_bytes text, int64_t *span_
     return RULES_UNITS_OK;
 }
 
-/** Up to two decimals as hundredths. @return how many digits were read */
-static size_t hundredths_read(struct rules_bytes text, int32_t *value)
+/** Decimals, up to `n_max`, as a whole number of the last one. @return how many */
+static size_t decimals_read(struct rules_bytes text, size_t n_max, int64_t *value)
 {
     size_t n = 0;
 
     *value = 0;
-    for (; n < text.len && n < 2 && text.ptr[n] >= '0' && text.ptr[n] <= '9'; n++) {
-        *value += (text.ptr[n] - '0') * (n == 0 ? 10 : 1);
+    for (size_t i = 0; i < n_max; i++) {
+        bool is_digit = n == i && n < text.len && text.ptr[n] >= '0'
+                        && text.ptr[n] <= '9';
+
+        *value = *value * 10 + (is_digit ? text.ptr[n] - '0' : 0);
+        n += is_digit;
     }
     return n;
 }
 
+/**
+ * Digits, perhaps with decimals behind a point, from the start of a text.
+ *
+ * @param value  in units of the last decimal of `n_max`
+ * @return how many bytes were read, 0 when that is no number
+ */
+static size_t number_read(struct rules_bytes text, size_t n_max, int64_t *value)
+{
+    int64_t decimals = 0;
+    size_t n = digits_read(text, value);
+
+    if (n > 0 && n < text.len && text.ptr[n] == '.') {
+        size_t n_decimals = decimals_read((struct rules_bytes){text.ptr + n + 1,
+                                                               text.len - n - 1},
+                                          n_max, &decimals);
+
+        n = n_decimals == 0 ? 0 : n + 1 + n_decimals;
+    }
+    for (size_t i = 0; i < n_max; i++) {
+        *value = *value > RULES_PER_US_MAX ? *value : *value * 10;
+    }
+    *value += decimals;
+    return n;
+}
+
+enum rules_units_status rules_factor_parse(struct rules_bytes text,
+                                           struct rules_factor *factor)
+{
+    int64_t value;
+    size_t n = number_read(text, 3, &value);
+
+    if (n == 0 || text.len - n != 1 || text.ptr[n] != 'x') {
+        return RULES_UNITS_NOT_A_NUMBER;
+    }
+    if (value > RULES_AMOUNT_MAX) {
+        return RULES_UNITS_OUT_OF_RANGE;
+    }
+    factor->thousandths = value;
+    return RULES_UNITS_OK;
+}
+
+int64_t rules_factor_apply(struct rules_factor factor, int64_t amount)
+{
+    return rules_amount_scale(amount, factor.thousandths, 1000);
+}
+
+int64_t rules_amount_scale(int64_t amount, int64_t to, int64_t from)
+{
+    return amount * to / from; /* at most 10^18 */
+}
+
 enum rules_units_status rules_share_parse(struct rules_bytes text, int32_t *permyriad)
 {
-    int32_t hundredths = 0;
-    int64_t whole;
-    size_t n = digits_read(text, &whole);
+    int64_t value;
+    size_t n = number_read(text, 2, &value);
 
     if (n == 0) {
         return RULES_UNITS_NOT_A_NUMBER;
-    }
-    if (n < text.len && text.ptr[n] == '.') {
-        size_t n_decimals = hundredths_read((struct rules_bytes){text.ptr + n + 1,
-                                                                 text.len - n - 1},
-                                            &hundredths);
-
-        if (n_decimals == 0) {
-            return RULES_UNITS_NOT_A_NUMBER;
-        }
-        n += 1 + n_decimals;
     }
     if (n == text.len) {
         return RULES_UNITS_NO_UNIT;
@@ -133,10 +177,10 @@ enum rules_units_status rules_share_parse(struct rules_bytes text, int32_t *perm
     if (text.len - n != 1 || text.ptr[n] != '%') {
         return RULES_UNITS_NOT_A_NUMBER;
     }
-    if (whole > 100 || (whole == 100 && hundredths > 0)) {
+    if (value > 10000) {
         return RULES_UNITS_OUT_OF_RANGE;
     }
-    *permyriad = (int32_t)whole * 100 + hundredths;
+    *permyriad = (int32_t)value;
     return RULES_UNITS_OK;
 }
 

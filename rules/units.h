@@ -53,6 +53,25 @@ RULES_MUST_USE enum rules_units_status rules_span_parse(struct rules_bytes text,
 RULES_MUST_USE enum rules_units_status rules_share_parse(struct rules_bytes text,
                                                          int32_t *permyriad);
 
+/** A factor as a fraction: numerator / 1000. */
+struct rules_factor {
+    int64_t thousandths;
+};
+
+/**
+ * Read a number with at most three decimals and x behind it: 10x, 2.5x.
+ *
+ * @errors RULES_UNITS_NOT_A_NUMBER, RULES_UNITS_OUT_OF_RANGE (over 10^9 thousandths)
+ */
+RULES_MUST_USE enum rules_units_status rules_factor_parse(struct rules_bytes text,
+                                                          struct rules_factor *factor);
+
+/** @return amount x factor, rounded down */
+int64_t rules_factor_apply(struct rules_factor factor, int64_t amount);
+
+/** @return amount x to / from, rounded down; all at most RULES_AMOUNT_MAX, from not 0 */
+int64_t rules_amount_scale(int64_t amount, int64_t to, int64_t from);
+
 /** Write a span as rules_span_parse reads it, in the largest unit that is exact. */
 void rules_span_print(int64_t span_us, char out[RULES_SPAN_TEXT_BYTES_MAX]);
 

@@ -192,7 +192,7 @@ static void add_charges(struct decide_request *request)
     for (uint32_t i = 0; i < result->n_hits; i++) {
         const struct rules_hit *hit = &result->hits[i];
         for (uint32_t j = 0; j < hit->n_limits; j++) {
-            add_charge(request, hit, &hit->rule->limits[j]);
+            add_charge(request, hit, &hit->limits[j]);
         }
     }
 }
@@ -243,9 +243,8 @@ static void count_decision(struct counters *counters,
                            const struct decide_request *request)
 {
     const struct store_take *take = &request->take;
-    const struct decide_limit *first = request->decide->set->limits;
     for (unsigned i = 0; i < take->n_charges; i++) {
-        counter_outcome(counters, (uint32_t)(request->limits[i] - first),
+        counter_outcome(counters, request->limits[i]->base_idx,
                         outcome_of(&take->charges[i], (request->shadow >> i & 1) != 0));
     }
     counter_add(counters,

@@ -68,10 +68,11 @@ static int64_t soft_amount_of(const struct rules_rule *rule, int64_t size)
     return rule->soft_permyriad > 0 ? size * rule->soft_permyriad / 10000 : -1;
 }
 
-static void prepare_limit(struct decide_limit *limit, const struct rules_rule *rule,
-                          const struct rules_limit *rules)
+static void prepare_limit(struct decide_limit *limit, const struct rules_limit *rules)
 {
+    const struct rules_rule *rule = rules->rule;
     limit->name = rules->name;
+    limit->base_idx = rules->base_idx;
     limit->limit = (struct limit){
         .algorithm = algorithm_of(rules->algorithm),
         .requests = rules->requests,
@@ -88,22 +89,18 @@ static void prepare_limit(struct decide_limit *limit, const struct rules_rule *r
 
 struct decide_set *decide_set_new(struct rules_set *rules)
 {
-    uint32_t n_limits = rules_set_n_limits(rules);
+    uint32_t n_variants = rules_set_n_variants(rules);
     struct decide_set *set = calloc(1,
-                                    sizeof(*set) + n_limits * sizeof(set->limits[0]));
+                                    sizeof(*set) + n_variants * sizeof(set->limits[0]));
     if (set == NULL) {
         rules_set_free(rules);
         return NULL;
     }
     set->rules = rules;
     set->domain = rules_set_domain(rules);
-    set->n_limits = n_limits;
-    for (uint32_t i = 0; i < rules_set_n_rules(rules); i++) {
-        const struct rules_rule *rule = rules_set_rule(rules, i);
-        for (uint32_t j = 0; j < rule->n_limits; j++) {
-            const struct rules_limit *limit = &rule->limits[j];
-            prepare_limit(&set->limits[limit->idx], rule, limit);
-        }
+    set->n_limits = rules_set_n_limits(rules);
+    for (uint32_t i = 0; i < n_variants; i++) {
+        prepare_limit(&set->limits[i], rules_set_limit(rules, i));
     }
     return set;
 }

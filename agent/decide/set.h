@@ -21,6 +21,7 @@ enum {
 
 struct decide_limit {
     const char *name;
+    uint32_t base_idx; /* under which it is counted: of the limit without a plan */
     struct limit limit;
     enum action exceeded; /* what becomes of a request over the limit */
     int64_t soft_amount;  /* used past which an allowed request is warned; -1: never */
@@ -34,8 +35,8 @@ struct decide_limit {
 struct decide_set {
     struct rules_set *rules;
     const char *domain;
-    uint32_t n_limits;
-    struct decide_limit limits[]; /* by the idx of the rules' limits */
+    uint32_t n_limits;            /* of the rules: base_idx is below it */
+    struct decide_limit limits[]; /* by the idx of the rules' limits, plans' too */
 };
 
 /**

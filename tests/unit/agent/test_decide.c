@@ -573,6 +573,46 @@ static void request_without_its_key_is_refused(void **context)
     assert_string_equal(d->ack.actions[0].text, "allow");
 }
 
+/* A plan changes how many, not what is counted: a changed plan waits out or gives more. */
+static void plan_changes_the_numbers_of_one_counter(void **context)
+{
+    struct decider *d = *context;
+    static const char PLANS[] = "version: 1\n"
+                                "domain: api\n"
+                                "rules:\n"
+                                "  - name: default\n"
+                                "    key: [key]\n"
+                                "    limit: { requests: 2, per: 1h }\n"
+                                "    plans: { partner: 2x, internal: unlimited }\n";
+    static const struct {
+        const char *plan;
+        const char *action;
+        int64_t remaining; /* -1: not said */
+    } STEPS[] = {
+        {"free", "allow", 1},      {"", "allow", 0},        {"", "reject", 0},
+        {"partner", "allow", 1},   {"partner", "allow", 0}, {"partner", "reject", 0},
+        {"internal", "allow", -1}, {"", "reject", 0},
+    };
+    decider_fini(d);
+    assert_true(decider_init(d, PLANS));
+    for (size_t i = 0; i < ARRAY_LEN(STEPS); i++) {
+        decider_begin(d);
+        decider_message(d, "ratelimit-check");
+        decider_text(d, "key", "a");
+        decider_text(d, "plan", STEPS[i].plan);
+        assert_true(decider_decide(d, START_US));
+        assert_string_equal(d->ack.actions[0].text, STEPS[i].action);
+        if (STEPS[i].remaining >= 0) {
+            assert_int_equal(decoded_ack_number(&d->ack, "remaining"),
+                             STEPS[i].remaining);
+        } else {
+            assert_null(decoded_ack_find(&d->ack, "remaining"));
+        }
+    }
+    assert_int_equal(counter_get_outcome(d->decide.counters, 0, OUTCOME_CHARGED), 4);
+    assert_int_equal(counter_get_outcome(d->decide.counters, 0, OUTCOME_REFUSED), 3);
+}
+
 static void limits_of_one_rule_are_charged_together_or_not_at_all(void **context)
 {
     struct decider *d = *context;
@@ -663,6 +703,7 @@ int main(void)
         TEST(blocked_request_is_forbidden),
         TEST(lists_decide_before_any_counter),
         TEST(request_without_its_key_is_refused),
+        TEST(plan_changes_the_numbers_of_one_counter),
         TEST(limits_of_one_rule_are_charged_together_or_not_at_all),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -442,6 +442,47 @@ static void test_keyless(void **state)
     assert_null(result.keyless);
 }
 
+static void expect_plan(const char *plan, int64_t requests, int64_t burst)
+{
+    request_text(set, &request, "plan", plan);
+    expect("p");
+    assert_int_equal(result.hits[0].n_limits, 2);
+    assert_int_equal(result.hits[0].limits[1].requests, requests);
+    assert_int_equal(result.hits[0].limits[1].burst, burst);
+    assert_int_equal(result.hits[0].limits[1].base_idx, 2);
+    assert_memory_equal(result.hits[0].limits[1].id, rules_set_limit(set, 2)->id,
+                        RULES_LIMIT_ID_BYTES);
+}
+
+/** A plan changes numbers and nothing else; one that is unknown changes nothing. */
+static void test_plans(void **state)
+{
+    (void)state;
+    reload(HEAD
+           "- {name: a, match: {never: x}, key: [], " LIMIT "}\n"
+           "- {name: p, key: [], limits: [{name: s, requests: 5, per: 1s}, "
+           "{name: b, requests: 100, per: 10s, burst: 150}], plans: {partner: 10x, "
+           "half: 0.5x, free: {b: 30}, inside: unlimited, slow: {s: 1}}}\n");
+    expect_plan("", 100, 150);
+    expect_plan("unknown", 100, 150);
+    expect_plan("partner", 1000, 1500);
+    assert_int_equal(result.hits[0].limits[0].requests, 50);
+    expect_plan("half", 50, 75);
+    assert_int_equal(result.hits[0].limits[0].requests, 2);
+    expect_plan("free", 30, 45);
+    assert_int_equal(result.hits[0].limits[0].requests, 5);
+    expect_plan("slow", 100, 150);
+    request_text(set, &request, "plan", "inside");
+    expect("");
+    assert_int_equal(result.n_matched, 1);
+    assert_int_equal(result.n_unlimited, 1);
+    assert_int_equal(rules_set_n_limits(set), 3);
+    assert_int_equal(rules_set_n_variants(set), 3 + 4 * 2);
+    for (uint32_t i = 0; i < rules_set_n_variants(set); i++) {
+        assert_int_equal(rules_set_limit(set, i)->idx, i);
+    }
+}
+
 /** What names a counter: another key, chain or prefix starts a new one. */
 static void test_limit_ids(void **state)
 {
@@ -571,6 +612,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_percent_overrides, setup, teardown),
         cmocka_unit_test_setup_teardown(test_lists, setup, teardown),
         cmocka_unit_test_setup_teardown(test_keyless, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_plans, setup, teardown),
         cmocka_unit_test_setup_teardown(test_limit_ids, setup, teardown),
         cmocka_unit_test_setup_teardown(test_longest_key, setup, teardown),
         cmocka_unit_test_setup_teardown(test_cut, setup, teardown),

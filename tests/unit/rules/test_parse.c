@@ -100,7 +100,18 @@ static const struct fault faults[] = {
     {LIMITS("[" TIER("a") TIER("a") "]"), "duplicate-name", 6, 52},
     {LIMITS("[5]"), "bad-type", 6, 12},
     {LIMIT("{name: a, requests: 1, per: 1s}"), "unknown-field", 6, 11},
-    {WITH("  plans: {}\n"), "not-yet", 7, 3},
+    {WITH("  plans: [a]\n"), "bad-type", 7, 10},
+    {WITH("  plans: {A: 5}\n"), "bad-name", 7, 11},
+    {WITH("  plans: {a: ten}\n"), "bad-plan", 7, 14},
+    {WITH("  plans: {a: 0}\n"), "bad-plan", 7, 14},
+    {WITH("  plans: {a: 0.5x}\n"), "bad-plan", 7, 14},
+    {WITH("  plans: {a: 1000000001}\n"), "bad-plan", 7, 14},
+    {WITH("  plans: {a: [5]}\n"), "bad-type", 7, 14},
+    {WITH("  plans: {a: {b: 5}}\n"), "bad-plan", 7, 15},
+    {LIMITS("[" TIER("a") TIER("b") "]\n  plans: {p: 5}"), "bad-plan", 7, 14},
+    {LIMITS("[" TIER("a") TIER("b") "]\n  plans: {p: {a: 5, b: x}}"), "bad-plan", 7,
+     24},
+    {LIMITS("[" TIER("a") "]\n  plans: {p: {a: [5]}}"), "bad-type", 7, 18},
     {WITH("  cost: -1\n"), "bad-amount", 7, 9},
     {WITH("  cost: 1000000001\n"), "bad-amount", 7, 9},
     {WITH("  cost: [1]\n"), "bad-type", 7, 9},
@@ -325,6 +336,29 @@ static void test_large_faults(void **state)
     text_expect(&text, "too-many-overrides");
 
     text = text_new();
+    text_add(&text, WITH("  plans:\n"));
+    for (int i = 0; i <= RULES_PLANS_MAX; i++) {
+        char plan[32];
+
+        (void)snprintf(plan, sizeof plan, "    p%d: 5\n", i);
+        text_add(&text, plan);
+    }
+    text_expect(&text, "too-many-plans");
+
+    text = text_new();
+    text_add(&text, HEAD);
+    for (int i = 0; i < 5000; i++) {
+        char rule[96];
+
+        (void)snprintf(rule, sizeof rule,
+                       "- {name: r%d, key: [], limit: {requests: 1, per: 1s}}\n", i);
+        text_add(&text, rule);
+    }
+    text_add(&text, "defaults: {plans: {a: 2x, b: 2x, c: 2x, d: 2x, e: 2x, f: 2x, "
+                    "g: 2x, h: 2x, i: 2x, j: 2x}}\n");
+    text_expect(&text, "too-many-plans");
+
+    text = text_new();
     text_add(&text, WITH("  costs:\n"));
     for (int i = 0; i <= RULES_COSTS_MAX; i++) {
         text_add(&text, "  - {match: {}, cost: 1}\n");
@@ -413,6 +447,9 @@ static void test_good(void **state)
         KEY("[a, b, c, d, e, ip]"),
         KEY("[a | b | ip, a, a|b]"),
         WITH("  cost: 0\n"),
+        WITH("  plans: {a: 5, b: unlimited, c: 2.5x, d: 1000000000}\n"),
+        LIMITS("[" TIER("a") TIER("b") "]\n  plans: {p: {a: 5}, q: 10x, r: {}}"),
+        WITH("defaults: {plans: {a: 2x}}\n"),
         WITH("  no_key: reject\nlists: {}\n"),
         WITH("lists: {block: {}, allow: {ip: []}}\n"),
         WITH("lists: {block: {ip: [203.0.113.0/24, {value: '2001:db8::/32'}], "

@@ -139,12 +139,54 @@ static void test_shares(void **state)
     }
 }
 
+static const struct {
+    const char *text;
+    enum rules_units_status status;
+    int64_t of_1000; /* what 1000 becomes */
+} factors[] = {
+    {"10x", RULES_UNITS_OK, 10000},
+    {"2.5x", RULES_UNITS_OK, 2500},
+    {"0.001x", RULES_UNITS_OK, 1},
+    {"0x", RULES_UNITS_OK, 0},
+    {"1000000x", RULES_UNITS_OK, 1000000000},
+    {"1000000.001x", RULES_UNITS_OUT_OF_RANGE, 0},
+    {"99999999999999999999x", RULES_UNITS_OUT_OF_RANGE, 0},
+    {"1.0001x", RULES_UNITS_NOT_A_NUMBER, 0},
+    {"10", RULES_UNITS_NOT_A_NUMBER, 0},
+    {"x", RULES_UNITS_NOT_A_NUMBER, 0},
+    {"10X", RULES_UNITS_NOT_A_NUMBER, 0},
+    {"1.x", RULES_UNITS_NOT_A_NUMBER, 0},
+    {"-1x", RULES_UNITS_NOT_A_NUMBER, 0},
+    {"", RULES_UNITS_NOT_A_NUMBER, 0},
+};
+
+static void test_factors(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof factors / sizeof factors[0]; i++) {
+        struct rules_factor factor = {-7};
+
+        assert_int_equal(rules_factor_parse(bytes_of(factors[i].text), &factor),
+                         factors[i].status);
+        if (factors[i].status == RULES_UNITS_OK) {
+            assert_int_equal(rules_factor_apply(factor, 1000), factors[i].of_1000);
+        } else {
+            assert_int_equal(factor.thousandths, -7);
+        }
+    }
+    assert_int_equal(rules_factor_apply((struct rules_factor){2500}, 3), 7);
+    assert_int_equal(rules_amount_scale(RULES_AMOUNT_MAX, RULES_AMOUNT_MAX, 1),
+                     RULES_AMOUNT_MAX * RULES_AMOUNT_MAX);
+    assert_int_equal(rules_amount_scale(150, 60, 100), 90);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_amounts), cmocka_unit_test(test_no_amounts),
         cmocka_unit_test(test_spans),   cmocka_unit_test(test_print),
         cmocka_unit_test(test_ticks),   cmocka_unit_test(test_shares),
+        cmocka_unit_test(test_factors),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
