@@ -608,6 +608,47 @@ static void inherited_never_pushes_out_its_own_counter(void **context)
     }
 }
 
+static void *mover(void *arg)
+{
+    struct fixture *f = arg;
+    struct fixture other = {local_new(LOCAL_MEMORY_BYTES_MIN, SECRET), counters_new(0)};
+    for (int i = 0; i < 200; i++) { /* there and back, while the others count */
+        (void)export_all(f->store, START_US);
+        import_all(other.store, other.counters, START_US);
+        if (i % 20 == 0) {
+            (void)export_all(other.store, START_US);
+            import_all(f->store, f->counters, START_US);
+        }
+    }
+    store_free(other.store);
+    counters_free(other.counters);
+    return NULL;
+}
+
+/* What comes back was counted before, so less is left; it never gives anything. */
+static void counters_move_while_threads_race(void **context)
+{
+    struct fixture *f = *context;
+    static const struct limit MANY = {LIMIT_SLIDING_WINDOW, 60000, 60000, 600000, 100};
+    pthread_t thread;
+    race.limit = &MANY;
+    race.start_us = START_US;
+    race.step_us = 0;
+    race.skew_us = 0;
+    race.store = f->store;
+    race.counters[0] = counters_new(0);
+    race.n_allowed[0] = 0;
+    assert_non_null(race.counters[0]);
+    assert_int_equal(pthread_create(&thread, NULL, mover, f), 0);
+    (void)racer((void *)(uintptr_t)0);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    counters_free(race.counters[0]);
+    assert_in_range(race.n_allowed[0], 1, RACES);
+    struct store_take look = {.n_charges = 1, .charges = {charge_of(&MANY, 0, "hot")}};
+    (void)take_all(f, &look, START_US);
+    assert_true(look.charges[0].answer.remaining < 60000 - race.n_allowed[0]);
+}
+
 static void clock_stepped_back_is_no_lock_out(void **context)
 {
     struct fixture *f = *context;
@@ -649,6 +690,7 @@ int main(void)
         TEST(inherited_alone_becomes_the_counter),
         TEST(merged_counter_lives_as_long_as_both_together),
         TEST(inherited_never_pushes_out_its_own_counter),
+        TEST(counters_move_while_threads_race),
         TEST(clock_stepped_back_is_no_lock_out),
         TEST(too_little_memory_is_refused),
     };
