@@ -44,7 +44,7 @@ static void path_set(struct facts *facts, struct rules_result *result)
     size_t len;
 
     facts->path = canonical(&facts->request->values[facts->set->slot_path]);
-    if (facts->path.type != RULES_TEXT) {
+    if (facts->path.type != RULES_TEXT || rules_path_is_normal(facts->path.bytes)) {
         return;
     }
     if (rules_path_normalise(facts->path.bytes, result->path, &len)) {
@@ -277,19 +277,25 @@ static void rule_try(struct finding *finding, uint32_t rule)
     }
 }
 
-static void postings_try(struct finding *finding, uint32_t head,
-                         struct rules_value view)
+static void posting_try(struct finding *finding, const struct rules_posting *posting,
+                        struct rules_value view)
 {
-    const struct rules_set *set = finding->facts->set;
+    const struct rules_matcher *matcher = &finding->facts->set->matchers[posting->rule];
 
-    for (uint32_t i = head; i != RULES_NONE; i = set->postings[i].next) {
-        const struct rules_posting *posting = &set->postings[i];
+    if (posting->n_ways_before == 0
+        || !ways_match(&matcher->conditions[0], posting->n_ways_before, view)) {
+        rule_try(finding, posting->rule);
+    }
+}
 
-        if (posting->n_ways_before == 0
-            || !ways_match(&set->matchers[posting->rule].conditions[0],
-                           posting->n_ways_before, view)) {
-            rule_try(finding, posting->rule);
-        }
+/* Most lists are empty. */
+static inline void postings_try(struct finding *finding, uint32_t head,
+                                struct rules_value view)
+{
+    const struct rules_posting *postings = finding->facts->set->postings;
+
+    for (uint32_t i = head; i != RULES_NONE; i = postings[i].next) {
+        posting_try(finding, &postings[i], view);
     }
 }
 
@@ -342,6 +348,21 @@ static void networks_try(struct finding *finding, const struct rules_len *len)
     }
 }
 
+/** @return the child of a node for a segment, or RULES_NONE */
+static uint32_t child_find(const struct rules_set *set, uint32_t node,
+                           struct rules_bytes seg)
+{
+    const struct rules_node *at = &set->nodes[node];
+
+    if (at->n_named == 0) {
+        return RULES_NONE;
+    }
+    if (rules_bytes_equal(at->name, seg)) {
+        return at->named;
+    }
+    return at->n_named == 1 ? RULES_NONE : rules_table_find(&set->children, node, seg);
+}
+
 struct walk {
     uint32_t node;
     size_t off; /* where the rest of the text starts */
@@ -363,14 +384,16 @@ static void patterns_try(struct finding *finding, uint32_t root,
         struct rules_bytes seg;
 
         postings_try(finding, node->rest, view);
+        if (node->n_named == 0 && node->one == RULES_NONE
+            && walk.off <= view.bytes.len) {
+            continue; /* patterns end here, the text does not */
+        }
         if (!rules_segments_next(&rest, &seg)) {
             postings_try(finding, node->end, view);
             continue;
         }
 
-        uint32_t child = node->n_named == 0
-                             ? RULES_NONE
-                             : rules_table_find(&set->children, walk.node, seg);
+        uint32_t child = child_find(set, walk.node, seg);
 
         if (node->one != RULES_NONE && seg.len > 0) {
             walks[n++] = (struct walk){node->one, rest.off};
@@ -616,7 +639,7 @@ static void hits_set(const struct finding *finding)
 void rules_eval(const struct rules_set *set, const struct rules_request *request,
                 struct rules_result *result)
 {
-    struct facts facts;
+    RULES_UNCLEARED struct facts facts;
     RULES_UNCLEARED struct finding finding;
 
     result->listed = RULES_UNLISTED;

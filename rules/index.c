@@ -131,7 +131,9 @@ static uint32_t node_add(struct indexer *x)
 {
     uint32_t idx = x->n_nodes++;
 
-    x->set->nodes[idx] = (struct rules_node){0, RULES_NONE, RULES_NONE, RULES_NONE};
+    x->set->nodes[idx] = (struct rules_node){.one = RULES_NONE,
+                                             .end = RULES_NONE,
+                                             .rest = RULES_NONE};
     return idx;
 }
 
@@ -149,14 +151,17 @@ static uint32_t root_get(struct indexer *x, uint32_t slot)
 
 static uint32_t child_get(struct indexer *x, uint32_t node, struct rules_bytes seg)
 {
-    struct rules_set *set = x->set;
+    struct rules_node *parent = &x->set->nodes[node];
     uint32_t *child;
 
     if (rules_segment_kind(seg) == RULES_SEGMENT_ONE) {
-        child = &set->nodes[node].one;
+        child = &parent->one;
     } else {
-        child = rules_table_put(&set->children, node, seg, x->n_nodes);
-        set->nodes[node].n_named += *child == x->n_nodes;
+        child = rules_table_put(&x->set->children, node, seg, x->n_nodes);
+        if (*child == x->n_nodes && parent->n_named++ == 0) {
+            parent->named = *child;
+            parent->name = seg;
+        }
     }
     if (*child == RULES_NONE || *child == x->n_nodes) {
         *child = node_add(x);

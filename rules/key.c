@@ -1,7 +1,8 @@
 #include "rules/key.h"
 
-#include <sodium.h>
 #include <string.h>
+
+#include <sodium.h>
 
 enum {
     LONG_HEAD_BYTES = 64,
@@ -14,8 +15,8 @@ _Static_assert(RULES_KEY_VALUE_BYTES_MAX <= UINT8_MAX
                    && RULES_NAME_BYTES_MAX <= UINT8_MAX,
                "lengths are one byte");
 
-static size_t put(uint8_t *out, struct rules_bytes name, enum rules_key_tag tag,
-                  struct rules_bytes value)
+static inline size_t put(uint8_t *out, struct rules_bytes name, enum rules_key_tag tag,
+                         struct rules_bytes value)
 {
     size_t n = 0;
 
@@ -28,20 +29,24 @@ static size_t put(uint8_t *out, struct rules_bytes name, enum rules_key_tag tag,
     return n + value.len;
 }
 
-size_t rules_key_put_text(uint8_t *out, struct rules_bytes name,
-                          struct rules_bytes value)
+static size_t put_long(uint8_t *out, struct rules_bytes name, struct rules_bytes value)
 {
     uint8_t shortened[LONG_HEAD_BYTES + LONG_DIGEST_BYTES];
 
-    if (value.len <= RULES_KEY_VALUE_BYTES_MAX) {
-        return put(out, name, RULES_KEY_TEXT, value);
-    }
     memcpy(shortened, value.ptr, LONG_HEAD_BYTES);
     /* Fails only for lengths out of its range; these are constants within it. */
     (void)crypto_generichash(shortened + LONG_HEAD_BYTES, LONG_DIGEST_BYTES, value.ptr,
                              value.len, NULL, 0);
     return put(out, name, RULES_KEY_LONG,
                (struct rules_bytes){shortened, sizeof shortened});
+}
+
+size_t rules_key_put_text(uint8_t *out, struct rules_bytes name,
+                          struct rules_bytes value)
+{
+    return value.len <= RULES_KEY_VALUE_BYTES_MAX
+               ? put(out, name, RULES_KEY_TEXT, value)
+               : put_long(out, name, value);
 }
 
 size_t rules_key_put_address(uint8_t *out, struct rules_bytes name,

@@ -136,6 +136,68 @@ bool rules_path_normalise(struct rules_bytes path, uint8_t *out, size_t *out_len
     return true;
 }
 
+typedef uint8_t lanes __attribute__((vector_size(16)));
+
+static lanes lanes_load(const uint8_t *p)
+{
+    lanes bytes;
+
+    memcpy(&bytes, p, sizeof bytes);
+    return bytes;
+}
+
+/** Not 0 where a byte may not be in a normal path, behind the byte before it. */
+static lanes lanes_suspicious(const uint8_t *p)
+{
+    lanes bytes = lanes_load(p);
+    lanes before = lanes_load(p - 1);
+
+    return (lanes)((bytes == '%') | (bytes == '?') | (bytes == '#')
+                   | ((before == '/') & ((bytes == '/') | (bytes == '.'))));
+}
+
+static bool lanes_any(lanes bytes)
+{
+    uint64_t words[2];
+
+    memcpy(words, &bytes, sizeof words);
+    return (words[0] | words[1]) != 0;
+}
+
+static bool is_suspicious(const uint8_t *p)
+{
+    return p[0] == '%' || p[0] == '?' || p[0] == '#'
+           || (p[-1] == '/' && (p[0] == '/' || p[0] == '.'));
+}
+
+bool rules_path_is_normal(struct rules_bytes path)
+{
+    const uint8_t *p = path.ptr;
+    size_t len = path.len;
+
+    if (len == 0 || len > RULES_PATH_BYTES_MAX || p[0] != '/') {
+        return false;
+    }
+    if (len > sizeof(lanes)) {
+        size_t last = len - sizeof(lanes);
+        lanes suspicious = lanes_suspicious(p + last);
+
+        for (size_t i = 1; i < last; i += sizeof(lanes)) {
+            suspicious |= lanes_suspicious(p + i);
+        }
+        if (lanes_any(suspicious)) {
+            return false;
+        }
+    } else {
+        for (size_t i = 1; i < len; i++) {
+            if (is_suspicious(p + i)) {
+                return false;
+            }
+        }
+    }
+    return len == 1 || p[len - 1] != '/';
+}
+
 enum rules_segment_kind rules_segment_kind(struct rules_bytes seg)
 {
     if (seg.len == 1 && seg.ptr[0] == '*') {

@@ -29,6 +29,9 @@ enum {
 RULES_MUST_USE bool rules_path_normalise(struct rules_bytes path, uint8_t *out,
                                          size_t *out_len);
 
+/** @return whether a path is in normal form for sure; most are, and need no second look */
+bool rules_path_is_normal(struct rules_bytes path);
+
 /** Walks what lies between slashes; "/a" is an empty segment and "a". */
 struct rules_segments {
     struct rules_bytes text;
@@ -39,15 +42,18 @@ struct rules_segments {
 static inline bool rules_segments_next(struct rules_segments *it,
                                        struct rules_bytes *seg)
 {
-    size_t end = it->off;
+    const uint8_t *text = it->text.ptr;
+    size_t len = it->text.len;
+    size_t off = it->off;
+    size_t end = off;
 
-    if (it->off > it->text.len) {
+    if (off > len) {
         return false;
     }
-    while (end < it->text.len && it->text.ptr[end] != '/') {
+    while (end < len && text[end] != '/') {
         end++;
     }
-    *seg = (struct rules_bytes){it->text.ptr + it->off, end - it->off};
+    *seg = (struct rules_bytes){text + off, end - off};
     it->off = end + 1;
     return true;
 }

@@ -103,12 +103,17 @@ struct rules_posting {
     uint32_t next; /* RULES_NONE: the last */
 };
 
-/** A node of a trie of segments. Children by name are in `children`, by node number. */
+/**
+ * A node of a trie of segments. Children by name are in `children`, by node number; most
+ * nodes have one, so the first is here too.
+ */
 struct rules_node {
-    uint32_t n_named; /* children in `children` */
-    uint32_t one;     /* child for "*", or RULES_NONE */
-    uint32_t end;     /* postings of patterns that end here, or RULES_NONE */
-    uint32_t rest;    /* postings of patterns with "**" here, or RULES_NONE */
+    uint32_t n_named;        /* children in `children` */
+    uint32_t named;          /* the first of them */
+    struct rules_bytes name; /* its segment */
+    uint32_t one;            /* child for "*", or RULES_NONE */
+    uint32_t end;            /* postings of patterns that end here, or RULES_NONE */
+    uint32_t rest;           /* postings of patterns with "**" here, or RULES_NONE */
 };
 
 enum {

@@ -130,6 +130,10 @@ static void test_model(void **state)
             fail_msg("SEED=%llu %s: %.*s, not %s", (unsigned long long)seed, path,
                      (int)len, (const char *)once, want);
         }
+        if (rules_path_is_normal(bytes_of(path))
+            && (!is_good || strcmp(path, want) != 0)) {
+            fail_msg("SEED=%llu %s: is not normal", (unsigned long long)seed, path);
+        }
         if (!is_good) {
             continue;
         }

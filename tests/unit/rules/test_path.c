@@ -67,6 +67,37 @@ static void test_no_normal_form(void **state)
     }
 }
 
+/* At every length and place, since long and short paths are looked at differently. */
+static void test_normal_at_sight(void **state)
+{
+    (void)state;
+    for (size_t len = 1; len <= 70; len++) {
+        uint8_t path[70];
+        struct rules_bytes bytes = {path, len};
+
+        memset(path, 'a', len);
+        path[0] = '/';
+        assert_true(rules_path_is_normal(bytes));
+        for (size_t i = 1; i < len; i++) {
+            for (const char *c = "%?#"; *c != '\0'; c++) {
+                path[i] = (uint8_t)*c;
+                assert_false(rules_path_is_normal(bytes));
+            }
+            path[i] = '/';
+            assert_int_equal(rules_path_is_normal(bytes), i > 1 && i + 1 < len);
+            if (i + 1 < len) {
+                path[i + 1] = '.';
+                assert_false(rules_path_is_normal(bytes));
+                path[i + 1] = 'a';
+            }
+            path[i] = 'a';
+        }
+        path[0] = 'a';
+        assert_false(rules_path_is_normal(bytes));
+    }
+    assert_false(rules_path_is_normal((struct rules_bytes){NULL, 0}));
+}
+
 static void test_length(void **state)
 {
     static char path[RULES_PATH_BYTES_MAX + 100];
@@ -140,6 +171,7 @@ int main(void)
         cmocka_unit_test(test_spellings_of_one_path),
         cmocka_unit_test(test_forms),
         cmocka_unit_test(test_no_normal_form),
+        cmocka_unit_test(test_normal_at_sight),
         cmocka_unit_test(test_length),
         cmocka_unit_test(test_pattern_kinds),
         cmocka_unit_test(test_pattern_matches),
