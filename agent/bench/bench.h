@@ -52,7 +52,8 @@ struct bench_plan {
     uint64_t kill_rate;  /* connections closed a second, all together */
     size_t frame_bytes_max;
     uint64_t n_keys;
-    double zipf_s; /* 0: uniform */
+    bool is_in_turn; /* each key once before any comes again */
+    double zipf_s;   /* at random: 0 evenly, else by Zipf's law */
     uint64_t seed;
     long pid; /* of the agent; 0: not told */
     struct shape shape;

@@ -56,7 +56,17 @@ static uint64_t zipf_next(struct keys *keys)
     }
 }
 
+void keys_init_in_turn(struct keys *keys, uint64_t n, uint64_t first, uint64_t seed)
+{
+    *keys = (struct keys){.state = seed, .n = n, .is_in_turn = true, .next = first % n};
+}
+
 uint64_t keys_next(struct keys *keys)
 {
+    if (keys->is_in_turn) {
+        uint64_t key = keys->next;
+        keys->next = (key + 1) % keys->n;
+        return key;
+    }
     return keys->s > 0 ? zipf_next(keys) : keys_random(keys) % keys->n;
 }

@@ -17,6 +17,19 @@ enum {
 
 static const struct timespec one_check = {.tv_nsec = CHECK_US * 1000L};
 
+/* In turn, each thread begins with a part of its own. */
+static void init_keys(struct loader *loader, const struct bench_plan *plan)
+{
+    struct keys *keys = &loader->env.keys;
+    uint64_t seed = plan->seed + loader->idx;
+    if (plan->is_in_turn) {
+        keys_init_in_turn(keys, plan->n_keys,
+                          plan->n_keys / plan->n_threads * loader->idx, seed);
+    } else {
+        keys_init(keys, plan->n_keys, plan->zipf_s, seed);
+    }
+}
+
 struct loader *loader_new(struct bench_run *run, unsigned idx)
 {
     const struct bench_plan *plan = run->plan;
@@ -33,7 +46,7 @@ struct loader *loader_new(struct bench_run *run, unsigned idx)
     loader->sending.rate = plan->rate;
     loader->killing.rate = plan->kill_rate;
     loader->env.run = run;
-    keys_init(&loader->env.keys, plan->n_keys, plan->zipf_s, plan->seed + idx);
+    init_keys(loader, plan);
     loader->env.epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     bool ok = loader->env.epoll_fd >= 0;
     for (unsigned i = 0; i < n_clients; i++) {

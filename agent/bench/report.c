@@ -61,7 +61,9 @@ static void print_plan(const struct bench_plan *plan, FILE *out)
         (void)fprintf(out, "closed loop, ");
     }
     (void)fprintf(out, "%" PRIu64 " keys", plan->n_keys);
-    if (plan->zipf_s > 0) {
+    if (plan->is_in_turn) {
+        (void)fprintf(out, " in turn");
+    } else if (plan->zipf_s > 0) {
         (void)fprintf(out, " by Zipf's law, s = %g", plan->zipf_s);
     }
     (void)fprintf(out, "\n");
@@ -156,9 +158,9 @@ void report_print_json(const struct bench_plan *plan, const struct bench_result 
     (void)fprintf(
         out,
         ", \"connections\": %u, \"depth\": %u, \"threads\": %u, \"rate\": %" PRIu64
-        ", \"keys\": %" PRIu64 ", \"zipf\": %g, \"seed\": %" PRIu64,
+        ", \"keys\": %" PRIu64 ", \"in_turn\": %s, \"zipf\": %g, \"seed\": %" PRIu64,
         plan->n_connections, plan->depth, plan->n_threads, plan->rate, plan->n_keys,
-        plan->zipf_s, plan->seed);
+        plan->is_in_turn ? "true" : "false", plan->zipf_s, plan->seed);
     (void)fprintf(out, ", \"measured_us\": %" PRId64 ", \"measured_acks\": %" PRIu64,
                   result->measured_us, result->n_measured_acks);
     (void)fprintf(out, ", \"acks_per_second\": %.1f, \"latency_mean_us\": %.1f",

@@ -39,6 +39,7 @@ static void print_usage(FILE *out)
         "      --timeout SECONDS      silence that loses a connection (default 5)\n"
         "      --kill-connections N   close that many a second, at random\n"
         "      --keys N               different clients (default 100000)\n"
+        "      --in-turn              each client once before any comes again\n"
         "      --zipf S               clients by Zipf's law of exponent S, not evenly\n"
         "      --seed N               of the random numbers (default 1)\n"
         "      --message NAME         (default ratelimit-check)\n"
@@ -68,6 +69,7 @@ enum option_id {
     OPTION_TIMEOUT,
     OPTION_KILL,
     OPTION_KEYS,
+    OPTION_IN_TURN,
     OPTION_ZIPF,
     OPTION_SEED,
     OPTION_MESSAGE,
@@ -90,6 +92,7 @@ static const struct option long_options[] = {
     {"timeout", required_argument, NULL, OPTION_TIMEOUT},
     {"kill-connections", required_argument, NULL, OPTION_KILL},
     {"keys", required_argument, NULL, OPTION_KEYS},
+    {"in-turn", no_argument, NULL, OPTION_IN_TURN},
     {"zipf", required_argument, NULL, OPTION_ZIPF},
     {"seed", required_argument, NULL, OPTION_SEED},
     {"message", required_argument, NULL, OPTION_MESSAGE},
@@ -204,6 +207,9 @@ static bool set_request(struct bench_plan *plan, struct choice *choice, int id,
     switch (id) {
     case OPTION_KEYS:
         return read_number("--keys", text, 1, BENCH_KEYS_MAX, &plan->n_keys);
+    case OPTION_IN_TURN:
+        plan->is_in_turn = true;
+        return true;
     case OPTION_ZIPF:
         return read_decimal("--zipf", text, zipf_min, zipf_max, &plan->zipf_s);
     case OPTION_SEED:
@@ -304,6 +310,9 @@ static bool read_command_line(struct bench_plan *plan, struct choice *choice, in
     }
     if (plan->n_threads > plan->n_connections) {
         return usage_error("--threads", "more threads than connections");
+    }
+    if (plan->is_in_turn && plan->zipf_s > 0) {
+        return usage_error("--zipf", "clients come in turn or at random, not both");
     }
     return set_address(plan, argv[optind]) && set_shape(plan, choice);
 }

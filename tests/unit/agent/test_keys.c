@@ -80,6 +80,16 @@ static void the_same_seed_gives_the_same_keys(void **state)
     assert_true(n_same < 500);
 }
 
+static void keys_in_turn_come_round(void **state)
+{
+    struct keys keys;
+    (void)state;
+    keys_init_in_turn(&keys, 3, 2, 1);
+    for (uint64_t i = 0; i < 10; i++) {
+        assert_int_equal(keys_next(&keys), (2 + i) % 3);
+    }
+}
+
 /* With very many keys nothing overflows, and the tail is reached. */
 static void a_million_million_keys(void **state)
 {
@@ -100,6 +110,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(keys_follow_their_law),
         cmocka_unit_test(the_same_seed_gives_the_same_keys),
+        cmocka_unit_test(keys_in_turn_come_round),
         cmocka_unit_test(a_million_million_keys),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
