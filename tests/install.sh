@@ -9,7 +9,7 @@ declare -A packages=(
     [test]="haproxy varnish socat curl"
     [fuzz]="clang libclang-rt-14-dev"
     [coverage]="gcovr"
-    [load]="wrk"
+    [bench]="haproxy wrk socat"
 )
 policy=/usr/sbin/policy-rc.d
 

@@ -99,14 +99,14 @@ static void sleep_us(int64_t us)
     (void)nanosleep(&wait, NULL);
 }
 
-/* Sleep until `until`, an interrupt or the end of all hope, with a line each second. */
+/* Sleep until `until`, an interrupt or the last request, with a line each second. */
 static void watch(struct team *team, struct instant until)
 {
     struct instant now = clock_now();
     uint64_t n_acks = sum_of(team, TALLY_ACKS);
     struct instant line_at = instant_add_us(now, US_PER_S);
     while (instant_diff_us(until, now) > 0 && !atomic_load(&is_interrupted)
-           && !atomic_load(&team->run.is_given_up)) {
+           && atomic_load(&team->run.n_loading) > 0) {
         int64_t left_us = instant_diff_us(until, now);
         sleep_us(left_us < LOOK_US ? left_us : LOOK_US);
         now = clock_now();
@@ -130,6 +130,7 @@ static bool start_loaders(struct team *team, struct bench_result *result)
         }
         team->loaders[team->n_loaders] = loader;
     }
+    atomic_store(&team->run.n_loading, plan->n_threads);
     for (; team->n_threads < plan->n_threads; team->n_threads++) {
         int error = pthread_create(&team->threads[team->n_threads], NULL, loader_run,
                                    team->loaders[team->n_threads]);

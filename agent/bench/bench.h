@@ -36,7 +36,8 @@ enum {
     BENCH_KILLS_MAX = 10000,
 };
 
-#define BENCH_KEYS_MAX INT64_C(1000000000000)
+#define BENCH_KEYS_MAX     INT64_C(1000000000000)
+#define BENCH_REQUESTS_MAX INT64_C(1000000000000)
 
 struct bench_plan {
     const char *address; /* as people wrote it */
@@ -49,6 +50,7 @@ struct bench_plan {
     int64_t warmup_us;   /* before that */
     int64_t timeout_us;  /* silence that loses a connection */
     uint64_t rate;       /* requests a second, all together; 0: closed loop */
+    uint64_t n_requests; /* after which the run ends; 0: when its time is over */
     uint64_t kill_rate;  /* connections closed a second, all together */
     size_t frame_bytes_max;
     uint64_t n_keys;

@@ -284,6 +284,7 @@ bool client_notify(struct client *c, struct instant due, struct instant now)
     c->heard_at = c->n_under_way == 0 ? now : c->heard_at;
     c->next_slot = idx + 1;
     c->n_under_way++;
+    c->env->n_left--;
     slot->due = due;
     slot->is_used = true;
     tally_add(&c->env->tally, TALLY_NOTIFIES, 1);

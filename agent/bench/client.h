@@ -31,6 +31,7 @@ struct bench_run {
     _Atomic int64_t measure_to_us; /* brought forward by an interrupt */
     _Atomic bool has_opened;       /* a connection has been open */
     _Atomic bool is_given_up;      /* before any has */
+    _Atomic unsigned n_loading;    /* threads that may still send something new */
 };
 
 /** What the clients of one loader share. */
@@ -38,6 +39,7 @@ struct client_env {
     struct bench_run *run;
     struct tally tally;
     struct keys keys;
+    uint64_t n_left; /* requests to send */
     int epoll_fd;
     uint8_t payload[SHAPE_BYTES_MAX * 2];
 };
@@ -93,7 +95,7 @@ void client_event(struct client *c, uint32_t events, struct instant now);
 
 static inline bool client_has_room(const struct client *c)
 {
-    return c->state == CLIENT_OPEN && c->n_under_way < c->depth;
+    return c->state == CLIENT_OPEN && c->n_under_way < c->depth && c->env->n_left > 0;
 }
 
 /**

@@ -17,6 +17,12 @@ enum {
 
 static const struct timespec one_check = {.tv_nsec = CHECK_US * 1000L};
 
+/* This thread's part of `n` things. */
+static uint64_t share_of(const struct bench_plan *plan, unsigned idx, uint64_t n)
+{
+    return n / plan->n_threads + (idx < n % plan->n_threads);
+}
+
 /* In turn, each thread begins with a part of its own. */
 static void init_keys(struct loader *loader, const struct bench_plan *plan)
 {
@@ -33,8 +39,7 @@ static void init_keys(struct loader *loader, const struct bench_plan *plan)
 struct loader *loader_new(struct bench_run *run, unsigned idx)
 {
     const struct bench_plan *plan = run->plan;
-    unsigned n_clients = plan->n_connections / plan->n_threads
-                         + (idx < plan->n_connections % plan->n_threads);
+    unsigned n_clients = (unsigned)share_of(plan, idx, plan->n_connections);
     struct loader *loader = calloc(1, sizeof(*loader)
                                           + n_clients * sizeof(loader->clients[0]));
     if (loader == NULL) {
@@ -46,6 +51,8 @@ struct loader *loader_new(struct bench_run *run, unsigned idx)
     loader->sending.rate = plan->rate;
     loader->killing.rate = plan->kill_rate;
     loader->env.run = run;
+    loader->env.n_left = plan->n_requests > 0 ? share_of(plan, idx, plan->n_requests)
+                                              : UINT64_MAX;
     init_keys(loader, plan);
     loader->env.epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     bool ok = loader->env.epoll_fd >= 0;
@@ -161,7 +168,8 @@ static void check_clients(struct loader *loader, struct instant now)
 static bool is_running(const struct loader *loader, struct instant now)
 {
     const struct bench_run *run = loader->env.run;
-    return now.us < atomic_load_explicit(&run->measure_to_us, memory_order_relaxed)
+    return loader->env.n_left > 0
+           && now.us < atomic_load_explicit(&run->measure_to_us, memory_order_relaxed)
            && !atomic_load_explicit(&run->is_given_up, memory_order_relaxed);
 }
 
@@ -182,7 +190,7 @@ static struct timespec time_to_wait(const struct loader *loader, struct instant 
 /* Take what comes in within `wait`; `may_send`: and send what may follow. */
 static void take_events(struct loader *loader, struct timespec wait, bool may_send)
 {
-    struct epoll_event events[EVENTS_MAX];
+    UNCLEARED struct epoll_event events[EVENTS_MAX];
     bool is_closed_loop = loader->sending.rate == 0;
     int n = epoll_pwait2(loader->env.epoll_fd, events, EVENTS_MAX, &wait, NULL);
     for (int i = 0; i < n; i++) {
@@ -207,9 +215,12 @@ static void run_load(struct loader *loader)
                     true);
     }
     now.us = atomic_load(&loader->env.run->measure_to_us) - 1; /* due before the end */
-    for (; is_due(loader, &loader->sending, now); loader->sending.n_done++) {
+    while (loader->env.n_left > 0 && is_due(loader, &loader->sending, now)) {
         tally_add(&loader->env.tally, TALLY_UNSENT, 1);
+        loader->env.n_left--;
+        loader->sending.n_done++;
     }
+    atomic_fetch_sub(&loader->env.run->n_loading, 1);
 }
 
 static unsigned count_under_way(const struct loader *loader)

@@ -36,6 +36,7 @@ static void print_usage(FILE *out)
         "      --rate N               requests a second, all together, due at even times:\n"
         "                             latency counts from when each was due. Without it\n"
         "                             each ACK is followed by the next NOTIFY\n"
+        "      --requests N           end after that many, if the time is not over before\n"
         "      --timeout SECONDS      silence that loses a connection (default 5)\n"
         "      --kill-connections N   close that many a second, at random\n"
         "      --keys N               different clients (default 100000)\n"
@@ -66,6 +67,7 @@ enum option_id {
     OPTION_DURATION,
     OPTION_WARMUP,
     OPTION_RATE,
+    OPTION_REQUESTS,
     OPTION_TIMEOUT,
     OPTION_KILL,
     OPTION_KEYS,
@@ -89,6 +91,7 @@ static const struct option long_options[] = {
     {"duration", required_argument, NULL, OPTION_DURATION},
     {"warmup", required_argument, NULL, OPTION_WARMUP},
     {"rate", required_argument, NULL, OPTION_RATE},
+    {"requests", required_argument, NULL, OPTION_REQUESTS},
     {"timeout", required_argument, NULL, OPTION_TIMEOUT},
     {"kill-connections", required_argument, NULL, OPTION_KILL},
     {"keys", required_argument, NULL, OPTION_KEYS},
@@ -189,6 +192,9 @@ static bool set_load(struct bench_plan *plan, int id, const char *text)
         return read_seconds("--timeout", text, least_s, &plan->timeout_us);
     case OPTION_RATE:
         return read_number("--rate", text, 1, BENCH_RATE_MAX, &plan->rate);
+    case OPTION_REQUESTS:
+        return read_number("--requests", text, 1, BENCH_REQUESTS_MAX,
+                           &plan->n_requests);
     case OPTION_KILL:
         return read_number("--kill-connections", text, 1, BENCH_KILLS_MAX,
                            &plan->kill_rate);

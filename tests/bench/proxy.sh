@@ -1,6 +1,7 @@
 #!/bin/bash
-# What the agent costs behind a real HAProxy, beside an agent that decides nothing: requests/s
-# and agent CPU a request, in alternating turns of one run. --help says how.
+# What the agent costs behind a real HAProxy, beside an agent that decides nothing and beside
+# HAProxy's own stick tables with the same limits: requests/s and CPU a request, in alternating
+# turns of one run. --help says how.
 set -euo pipefail
 
 here=$(cd "$(dirname "$0")" && pwd)
@@ -10,20 +11,25 @@ haproxy=${HAPROXY:-/usr/sbin/haproxy}
 port=${BENCH_PORT:-18300}
 seconds=4
 pairs=7
+warmup=3
 connections=32
 work=
 pids=()
 declare -A pid_of     # agent -> its process
-declare -A rates cpus # agent -> its figures, one a round
+declare -A rates cpus # turn -> its figures, one a round
+declare -A totals     # likewise: CPU a request of the agent and of HAProxy
+turns=(agent fixed control table)
 
 print_help() {
     cat <<'EOT'
-usage: tests/bench/proxy.sh [--seconds N] [--pairs N]
+usage: tests/bench/proxy.sh [--seconds N] [--pairs N] [--warmup N]
 
 Starts HAProxy with one thread, the agent and two fixed-ACK agents ("fixed" and "control") with
 one worker each, and wrk with one thread. In every round each of the three gets --seconds of
-load (default 4); there are --pairs rounds (default 7), every second one in reverse order.
-Environment: BUILD=build/release, HAPROXY=/usr/sbin/haproxy, BENCH_PORT=18300 (six ports).
+load (default 4), and so does HAProxy alone with the same two limits in stick tables ("table");
+there are --pairs rounds (default 7), every second one in reverse order.
+Prints NAME=VALUE lines at the end. Exit code: 0 measured, 1 not, 2 usage.
+Environment: BUILD=build/release, HAPROXY=/usr/sbin/haproxy, BENCH_PORT=18300 (seven ports).
 EOT
 }
 
@@ -108,6 +114,22 @@ backend $agent
 EOT
         at=$((at + 2))
     done
+    cat <<EOT
+frontend to_table
+    bind 127.0.0.1:$at
+    http-request track-sc0 src table per_address
+    http-request track-sc1 rand(1000000) table per_client
+    acl over sc_http_req_rate(0) gt 1000000000
+    acl over sc_http_req_rate(1) gt 10000000
+    http-request return status 429 if over
+    http-after-response set-header RateLimit "%[sc_http_req_rate(0)]"
+    http-after-response set-header RateLimit-Policy "%[sc_http_req_rate(1)]"
+    http-request return status 200 content-type text/plain string ok
+backend per_address
+    stick-table type ip size 1m expire 60s store http_req_rate(60s)
+backend per_client
+    stick-table type integer size 2m expire 60s store http_req_rate(60s)
+EOT
 }
 
 wait_for() { # NAME LOG COMMAND...
@@ -135,7 +157,7 @@ is_open() { # PORT
 
 start_all() {
     local fixed=$build/tests/bench/fixed_ack_agent p
-    for ((p = port; p < port + 6; p++)); do
+    for ((p = port; p < port + 7; p++)); do
         ! is_open "$p" 2>/dev/null || fail "127.0.0.1:$p is taken; choose others with BENCH_PORT"
     done
     start_agent agent "$build/agent/spoa-ratelimit" serve --rules "$work/rules.yaml" \
@@ -144,6 +166,7 @@ start_all() {
     start_agent control "$fixed" --listen $((port + 5)) --workers 1
     "$haproxy" -db -f "$work/haproxy.cfg" >"$work/haproxy.log" 2>&1 &
     pids+=($!)
+    pid_of[haproxy]=$!
     wait_for HAProxy "$work/haproxy.log" is_open "$port"
 }
 
@@ -155,46 +178,56 @@ cpu_ticks() { # PID
     echo $((fields[11] + fields[12]))
 }
 
-measure() { # NAME PORT SECONDS
-    local name=$1 out=$work/wrk.out before after n
-    before=$(cpu_ticks "${pid_of[$name]}")
-    wrk -t1 "-c$connections" "-d${3}s" "http://127.0.0.1:$2/v1/items/42" >"$out" ||
+# CPU a request: of the agent, if the turn has one, and of it and HAProxy together.
+measure() { # TURN SECONDS
+    local agent=${pid_of[$1]:-} out=$work/wrk.out n before=0 after=0 haproxy_before haproxy_after
+    [[ -z $agent ]] || before=$(cpu_ticks "$agent")
+    haproxy_before=$(cpu_ticks "${pid_of[haproxy]}")
+    wrk -t1 "-c$connections" "-d${2}s" "http://127.0.0.1:$(port_of "$1")/v1/items/42" >"$out" ||
         fail "wrk failed:" "$out"
-    after=$(cpu_ticks "${pid_of[$name]}")
+    haproxy_after=$(cpu_ticks "${pid_of[haproxy]}")
+    [[ -z $agent ]] || after=$(cpu_ticks "$agent")
     ! grep -q 'Non-2xx\|Socket errors' "$out" || fail "requests without a verdict:" "$out"
     n=$(sed -n 's/^ *\([0-9]*\) requests in .*/\1/p' "$out")
     rate=$(sed -n 's/^Requests.sec: *//p' "$out")
-    cpu=$(calculate "($after - $before) * 1000000 / $(getconf CLK_TCK) / $n")
+    cpu=$(us_a_request $((after - before)) "$n")
+    total=$(us_a_request $((after - before + haproxy_after - haproxy_before)) "$n")
+}
+
+us_a_request() { # TICKS REQUESTS
+    calculate "$1 * 1000000 / $(getconf CLK_TCK) / $2"
+}
+
+port_of() { # TURN
+    local i
+    for i in "${!turns[@]}"; do
+        [[ ${turns[i]} != "$1" ]] || echo $((port + 2 * i))
+    done
 }
 
 calculate() { # EXPRESSION
     awk "BEGIN { printf \"%.3f\", $1 }"
 }
 
-turn() { # NAME PORT
-    measure "$1" "$2" "$seconds"
+turn() { # NAME
+    measure "$1" "$seconds"
     rates[$1]+="$rate "
     cpus[$1]+="$cpu "
-    printf '  %s %.0f/s %.2f us' "$1" "$rate" "$cpu"
+    totals[$1]+="$total "
+    printf '  %s %.0f/s %.2f us' "$1" "$rate" "$total"
 }
 
-# The agent's memory for counters is touched first: its pages come as they are used.
+# Each is warmed up first: pages of memory for counters come as they are used.
 run_rounds() {
-    local round
-    measure agent "$port" 8
-    measure fixed $((port + 2)) 1
-    measure control $((port + 4)) 1
+    local round i name
+    for name in "${turns[@]}"; do
+        measure "$name" "$warmup"
+    done
     for ((round = 1; round <= pairs; round++)); do
         printf '%d:' "$round"
-        if ((round % 2)); then
-            turn agent "$port"
-            turn fixed $((port + 2))
-            turn control $((port + 4))
-        else
-            turn control $((port + 4))
-            turn fixed $((port + 2))
-            turn agent "$port"
-        fi
+        for i in "${!turns[@]}"; do
+            turn "${turns[round % 2 ? i : ${#turns[@]} - 1 - i]}"
+        done
         echo
     done
 }
@@ -206,23 +239,32 @@ median_of() { # LIST LIST EXPRESSION
 }
 
 print_results() {
-    local ratio control
+    local ratio control name
     ratio=$(median_of "${rates[agent]}" "${rates[fixed]}" '$1 / $2')
     control=$(median_of "${rates[control]}" "${rates[fixed]}" '$1 / $2')
-    echo
-    echo "medians of $pairs rounds of $seconds s; $("$haproxy" -v | head -n 1)"
-    echo "requests/s, agent over fixed:   $ratio"
-    echo "requests/s, control over fixed: $control"
-    echo "of the control's:               $(calculate "$ratio / $control")"
-    echo "CPU a request, us: agent $(median_of "${cpus[agent]}" "${cpus[agent]}" '$1')," \
-        "fixed $(median_of "${cpus[fixed]}" "${cpus[fixed]}" '$1')," \
-        "control $(median_of "${cpus[control]}" "${cpus[control]}" '$1')"
-    echo "difference, us: agent - fixed $(median_of "${cpus[agent]}" "${cpus[fixed]}" '$1 - $2')," \
-        "control - fixed $(median_of "${cpus[control]}" "${cpus[fixed]}" '$1 - $2')"
+    cat <<EOT
+
+haproxy=$("$haproxy" -v | head -n 1)
+rounds=$pairs
+seconds=$seconds
+rate_agent_over_fixed=$ratio
+rate_control_over_fixed=$control
+rate_agent_over_control=$(calculate "$ratio / $control")
+cpu_agent_minus_fixed_us=$(median_of "${cpus[agent]}" "${cpus[fixed]}" '$1 - $2')
+cpu_control_minus_fixed_us=$(median_of "${cpus[control]}" "${cpus[fixed]}" '$1 - $2')
+rate_agent_over_table=$(median_of "${rates[agent]}" "${rates[table]}" '$1 / $2')
+cpu_total_agent_minus_table_us=$(median_of "${totals[agent]}" "${totals[table]}" '$1 - $2')
+EOT
+    for name in "${turns[@]}"; do
+        echo "rate_$name=$(median_of "${rates[$name]}" "${rates[$name]}" '$1')"
+        echo "cpu_${name}_us=$(median_of "${cpus[$name]}" "${cpus[$name]}" '$1')"
+        echo "cpu_total_${name}_us=$(median_of "${totals[$name]}" "${totals[$name]}" '$1')"
+    done
 }
 
 while (($# > 0)); do
     case $1 in
+    --warmup) warmup=${2:?"--warmup N"}; shift 2 ;;
     --seconds) seconds=${2:?"--seconds N"}; shift 2 ;;
     --pairs) pairs=${2:?"--pairs N"}; shift 2 ;;
     --help) print_help; exit 0 ;;

@@ -118,6 +118,25 @@ static void what_waits_for_room_is_late(void **state)
     assert_true(counted(TALLY_UNSENT) > 0);
 }
 
+/* As many as are asked for, and no time lost after that. */
+static void a_number_of_requests_ends_the_run(void **state)
+{
+    static const uint64_t rates[] = {0, 100000};
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(rates); i++) {
+        begin(FAKE_GOOD);
+        plan.rate = rates[i];
+        plan.n_requests = 1001;
+        plan.warmup_us = 0;
+        plan.duration_us = 60 * US_PER_S;
+        run();
+        expect_good();
+        assert_int_equal(counted(TALLY_NOTIFIES), 1001);
+        assert_int_equal(counted(TALLY_UNSENT), 0);
+        assert_true(result.measured_us < plan.duration_us);
+    }
+}
+
 static void verdicts_are_counted(void **state)
 {
     (void)state;
@@ -305,6 +324,7 @@ int main(void)
         cmocka_unit_test(closed_loop),
         cmocka_unit_test(open_loop),
         cmocka_unit_test(what_waits_for_room_is_late),
+        cmocka_unit_test(a_number_of_requests_ends_the_run),
         cmocka_unit_test(verdicts_are_counted),
         cmocka_unit_test(an_agent_that_does_not_pipeline_gets_one_at_a_time),
         cmocka_unit_test(large_requests_go_in_fragments),
