@@ -20,6 +20,10 @@ With --long also:
   e2e-asan  the end-to-end tests with the agent under AddressSanitizer and UBSan
   demo      haproxy/demo.sh
   e2e-loop  the end-to-end tests ten times over
+  coverage  tests/coverage.sh
+  fuzz      tests/fuzz/run.sh, 20 s for each target
+  soak      tests/soak/soak.sh, one minute
+  restart   tests/soak/restart.sh
 HAPROXY=/path/to/haproxy runs the end-to-end tests on that HAProxy.
 Exit code: 0 all passed, 1 something failed, 2 usage.
 EOF
@@ -53,13 +57,18 @@ stage() { # PRESET CTEST-ARGUMENT...
     fi
 }
 
-run_demo() {
-    echo "== demo"
-    if haproxy/demo.sh; then
-        summary+=("-- demo" "passed")
-    else
-        summary+=("-- demo" "failed")
+# Runs a stage that is a script; with KEEP its last KEEP lines go into the summary.
+run_script() { # NAME KEEP COMMAND...
+    local name=$1 keep=$2 log=build/$1-script.log verdict=passed
+    shift 2
+    echo "== $name"
+    if ! "$@" 2>&1 | tee "$log"; then
+        verdict=failed
         failed=1
+    fi
+    summary+=("-- $name" "$verdict")
+    if ((keep > 0)); then
+        summary+=("$(tail -n "$keep" "$log")")
     fi
 }
 
@@ -74,9 +83,13 @@ run_long() {
     run_tests slow ctest --preset release --label-regex long
     run_tests slow-asan env SCALE=0.1 ctest --preset asan --label-regex long --label-exclude e2e
     run_tests e2e-asan ctest --preset asan --parallel "$jobs" --label-regex e2e --label-exclude long
-    run_demo
+    run_script demo 0 haproxy/demo.sh
     run_tests e2e-loop ctest --preset release --parallel "$jobs" --label-regex e2e --label-exclude long \
         --repeat until-fail:10
+    run_script coverage 8 tests/coverage.sh
+    run_script fuzz 20 tests/fuzz/run.sh 20
+    run_script soak 3 tests/soak/soak.sh --seconds 60
+    run_script restart 5 tests/soak/restart.sh
 }
 
 long=no
@@ -89,7 +102,11 @@ for argument in "$@"; do
 done
 
 cd "$root"
-bash tests/install.sh build test
+sets=(build test)
+if [[ $long == yes ]]; then
+    sets+=(fuzz coverage load)
+fi
+bash tests/install.sh "${sets[@]}"
 mkdir -p build
 stage release --label-exclude long
 stage asan --label-exclude 'e2e|long'

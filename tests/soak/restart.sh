@@ -233,7 +233,7 @@ while (($# > 0)); do
     esac
 done
 if ((${#events[@]} == 0)); then
-    events=(nothing SIGKILL SIGTERM)
+    events=(nothing SIGKILL SIGTERM SIGUSR2)
 fi
 
 for program in "$agent" "$haproxy" wrk socat curl; do
