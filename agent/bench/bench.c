@@ -148,8 +148,10 @@ static void measure(struct team *team, struct bench_result *result)
     const struct bench_plan *plan = team->run.plan;
     struct instant end = {.us = atomic_load(&team->run.measure_to_us)};
     watch(team, team->run.measure_from);
-    struct instant from = clock_now();
-    uint64_t n_acks = sum_of(team, TALLY_ACKS);
+    /* Without a warm-up all counts, also what came before this thread had its turn. */
+    bool has_warmup = plan->warmup_us > 0;
+    struct instant from = has_warmup ? clock_now() : team->run.start;
+    uint64_t n_acks = has_warmup ? sum_of(team, TALLY_ACKS) : 0;
     result->has_usage = plan->pid > 0 && process_read(plan->pid, &result->usage_before);
     watch(team, end);
     struct instant to = clock_now();

@@ -33,8 +33,8 @@ static void make_plan(const char *path)
     plan.n_connections = 4;
     plan.depth = 5;
     plan.n_threads = 2;
-    plan.duration_us = 200000;
-    plan.warmup_us = 50000;
+    plan.duration_us = 60 * US_PER_S; /* a busy host takes what time it takes */
+    plan.n_requests = 2000;
     plan.timeout_us = 10 * US_PER_S;
     plan.frame_bytes_max = 16380;
     plan.n_keys = 1000;
@@ -84,13 +84,12 @@ static void closed_loop(void **state)
     begin(FAKE_GOOD);
     run();
     expect_good();
-    assert_true(counted(TALLY_OPENED) == 4 && counted(TALLY_REOPENED) == 0);
+    assert_true(counted(TALLY_OPENED) <= 4 && counted(TALLY_REOPENED) == 0);
+    assert_int_equal(counted(TALLY_NOTIFIES), 2000);
     assert_true(counted(TALLY_ALLOWED) == counted(TALLY_ACKS));
-    assert_true(result.n_measured_acks <= counted(TALLY_ACKS));
-    /* A test that got no CPU for a while looked at less than the measured time. */
-    assert_true(result.n_measured_acks > 0
-                || result.measured_us < plan.duration_us / 2);
-    assert_true(histogram_count(&result.tally.latency_us) <= counted(TALLY_ACKS));
+    assert_true(result.n_measured_acks > 0 && result.n_measured_acks <= 2000);
+    assert_int_equal(histogram_count(&result.tally.latency_us), 2000);
+    assert_true(result.measured_us < plan.duration_us);
 }
 
 /* Every request of the time is due once: sent, or told as never sent. */
@@ -99,11 +98,14 @@ static void open_loop(void **state)
     (void)state;
     begin(FAKE_GOOD);
     plan.rate = 2000;
+    plan.n_requests = 0;
+    plan.warmup_us = US_PER_S / 10;
+    plan.duration_us = US_PER_S / 2;
     run();
     expect_good();
-    assert_int_equal(counted(TALLY_NOTIFIES) + counted(TALLY_UNSENT), 500);
+    assert_int_equal(counted(TALLY_NOTIFIES) + counted(TALLY_UNSENT), 1200);
     assert_int_equal(histogram_count(&result.tally.latency_us) + counted(TALLY_UNSENT),
-                     400);
+                     1000);
 }
 
 /* A rate that no agent keeps up with: the wait for room is part of the latency. */
@@ -112,9 +114,11 @@ static void what_waits_for_room_is_late(void **state)
     (void)state;
     begin(FAKE_GOOD);
     plan.rate = BENCH_RATE_MAX;
+    plan.n_requests = 0;
+    plan.duration_us = US_PER_S / 2;
     run();
     expect_good();
-    assert_int_equal(counted(TALLY_NOTIFIES) + counted(TALLY_UNSENT), 2500000);
+    assert_int_equal(counted(TALLY_NOTIFIES) + counted(TALLY_UNSENT), 5000000);
     assert_true(counted(TALLY_UNSENT) > 0);
 }
 
@@ -127,8 +131,6 @@ static void a_number_of_requests_ends_the_run(void **state)
         begin(FAKE_GOOD);
         plan.rate = rates[i];
         plan.n_requests = 1001;
-        plan.warmup_us = 0;
-        plan.duration_us = 60 * US_PER_S;
         run();
         expect_good();
         assert_int_equal(counted(TALLY_NOTIFIES), 1001);
@@ -176,6 +178,7 @@ static void closing_connections_on_purpose_is_no_error(void **state)
     (void)state;
     begin(FAKE_GOOD);
     plan.kill_rate = 200;
+    plan.rate = 4000; /* for half a second */
     run();
     assert_true(bench_is_good(&result));
     assert_true(counted(TALLY_CLOSED) > 0);
@@ -205,7 +208,6 @@ static void an_agent_that_cannot_be_talked_to_ends_the_run(void **state)
     (void)state;
     for (size_t i = 0; i < ARRAY_LEN(hopeless); i++) {
         begin(hopeless[i].manners);
-        plan.duration_us = 60 * US_PER_S;
         plan.timeout_us = US_PER_S / 2;
         run();
         expect_text(result.error, hopeless[i].error);
@@ -269,9 +271,11 @@ static void a_notify_without_an_ack_is_told(void **state)
 {
     (void)state;
     begin(FAKE_DROPPING);
+    plan.n_connections = 1;
+    plan.n_threads = 1;
     plan.timeout_us = 2 * US_PER_S;
     run();
-    assert_int_equal(counted(TALLY_UNANSWERED), plan.n_connections);
+    assert_int_equal(counted(TALLY_UNANSWERED), 1);
     assert_false(bench_is_good(&result));
     assert_int_equal(tally_lost(&result.tally), 0);
 }
@@ -286,7 +290,7 @@ static void an_interrupt_ends_the_measured_time(void **state)
 {
     (void)state;
     begin(FAKE_GOOD);
-    plan.duration_us = 60 * US_PER_S;
+    plan.n_requests = 0;
     (void)signal(SIGALRM, on_alarm);
     (void)alarm(1);
     run();
