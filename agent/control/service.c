@@ -12,8 +12,14 @@
 #include "agent/log.h"
 #include "agent/net/worker.h"
 
-/* Workers turn every WORKER_SWEEP_MS; half a period has to hold two turns. */
-#define SERVICE_WATCHDOG_US_MIN ((uint64_t)WORKER_SWEEP_MS * 4 * US_PER_MS)
+/* Once a period would do; an upgrade may hold the main loop for most of the rest. */
+enum {
+    FEEDS_A_PERIOD = 4
+};
+
+/* Workers turn every WORKER_SWEEP_MS; there have to be two turns from look to look. */
+#define WATCHDOG_US_MIN \
+    ((uint64_t)WORKER_SWEEP_MS * 2 * FEEDS_A_PERIOD * (uint64_t)US_PER_MS)
 
 static void notify(const struct service *service, const char *state)
 {
@@ -45,20 +51,23 @@ void service_init(struct service *service, struct ev_loop *loop,
     if (sd_watchdog_enabled(0, &service->watchdog_us) <= 0) {
         service->watchdog_us = 0;
     }
-    if (service->watchdog_us > 0 && service->watchdog_us < SERVICE_WATCHDOG_US_MIN) {
+    if (service->watchdog_us > 0 && service->watchdog_us < WATCHDOG_US_MIN) {
         log_warning(
-            "WatchdogSec is too short to see every worker turn: 2 s and more do");
+            "WatchdogSec is too short to see every worker turn: 4 s and more do");
     }
     /* It names this process: a successor would take the watchdog for another's. */
     (void)unsetenv("WATCHDOG_PID"); /* NOLINT(concurrency-mt-unsafe): no threads yet */
-    double half_s = (double)service->watchdog_us / 2 / US_PER_S;
-    ev_timer_init(&service->watchdog, on_watchdog, half_s, half_s);
+    double every_s = (double)service->watchdog_us / FEEDS_A_PERIOD / US_PER_S;
+    ev_timer_init(&service->watchdog, on_watchdog, every_s, every_s);
 }
+
+/* Feeds as well: at an upgrade the watchdog runs on from the process before. */
+static const char ready[] = "READY=1\nWATCHDOG=1\nSTATUS=";
 
 void service_ready(struct service *service, const char *status)
 {
-    char state[sizeof("READY=1\nSTATUS=") + SERVICE_STATUS_BYTES_MAX];
-    (void)snprintf(state, sizeof(state), "READY=1\nSTATUS=%s", status);
+    char state[sizeof(ready) + SERVICE_STATUS_BYTES_MAX];
+    (void)snprintf(state, sizeof(state), "%s%s", ready, status);
     notify(service, state);
     if (service->watchdog_us > 0) {
         notify(service,

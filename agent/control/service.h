@@ -1,8 +1,8 @@
 /**
  * @file agent/control/service.h  What a service manager is told: ready, alive, stopping.
  *
- * Model:     sd_notify(3). When the unit has a watchdog it is fed every half of its period,
- *            as long as `is_alive` says so. Without NOTIFY_SOCKET nothing is sent, and
+ * Model:     sd_notify(3). When the unit has a watchdog it is fed four times in its
+ *            period, as long as `is_alive` says so. Without NOTIFY_SOCKET nothing is sent, and
  *            without WATCHDOG_USEC nobody is asked.
  * Ownership: borrows the loop; service_init / service_fini.
  * Threads:   the main thread, service_init before there are others. A notification waits

@@ -16,6 +16,8 @@
 
 #include "agent/control/service.h"
 
+#define READY "READY=1\nWATCHDOG=1\nSTATUS="
+
 /* NOLINTBEGIN(concurrency-mt-unsafe): one thread, and its environment */
 
 static struct {
@@ -92,7 +94,7 @@ static void says_ready_and_what_is_served(void **context)
     begin();
     assert_string_equal(hear(), "");
     service_ready(&f.service, "domain api, 3 rules");
-    assert_string_equal(hear(), "READY=1\nSTATUS=domain api, 3 rules");
+    assert_string_equal(hear(), READY "domain api, 3 rules");
     service_stopping(&f.service);
     assert_ptr_equal(strstr(hear(), "STOPPING=1\n"), f.said);
     assert_string_equal(hear(), "");
@@ -106,8 +108,8 @@ static void long_status_is_cut(void **context)
     memset(status, 'x', sizeof(status) - 1);
     begin();
     service_ready(&f.service, status);
-    assert_ptr_equal(strstr(hear(), "READY=1\nSTATUS=xxx"), f.said);
-    assert_true(strlen(f.said) < sizeof("READY=1\nSTATUS=") + SERVICE_STATUS_BYTES_MAX);
+    assert_ptr_equal(strstr(hear(), READY "xxx"), f.said);
+    assert_true(strlen(f.said) < sizeof(READY) + SERVICE_STATUS_BYTES_MAX);
     service_fini(&f.service);
 }
 
@@ -166,7 +168,7 @@ static void hands_over_and_says_no_more(void **context)
     /* What a successor finds in its environment makes the watchdog its own. */
     begin();
     service_ready(&f.service, "");
-    assert_ptr_equal(strstr(hear(), "READY=1\n"), f.said);
+    assert_ptr_equal(strstr(hear(), READY), f.said);
     assert_true(ev_is_active(&f.service.watchdog));
     service_fini(&f.service);
 }
