@@ -331,7 +331,7 @@ static void watch(struct connection *c, int events)
 static bool is_drain_deaf(const struct connection *c, struct instant now)
 {
     return c->worker->is_draining
-           && instant_diff_us(now, c->worker->drain_began) >= WORKER_DRAIN_READ_US;
+           && instant_diff_us(now, c->worker->drain_began) >= c->worker->drain_read_us;
 }
 
 /* A decision is made where its frame is taken: all there is of a connection is in the
@@ -567,7 +567,7 @@ static void time_out(struct connection *c, enum spop_code code, struct instant n
 
 /* While draining: DISCONNECT once nothing came for a while (an ACK and a DISCONNECT in
  * one segment cost HAProxy 3.1.0 the ACK); busy connections are read no longer than
- * WORKER_DRAIN_READ_US, so they fall quiet. */
+ * drain_read_us, so they fall quiet. */
 static void check_drain(struct connection *c, struct instant now)
 {
     if (is_past(now, c->worker->drain_began, WORKER_DRAIN_US_MAX)) {

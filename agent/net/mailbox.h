@@ -28,6 +28,7 @@ enum letter_type {
     LETTER_HAND_OVER,      /* hand all connections over through the channel `fd` */
     LETTER_KEEP,           /* no longer: serve them on */
     LETTER_DRAIN,          /* end all connections, then the worker */
+    LETTER_LEAVE,          /* the same, sooner: somebody else listens on */
 };
 
 struct handover;

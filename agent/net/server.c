@@ -20,6 +20,7 @@ struct listener {
     struct listening listening;
     char text[ADDRESS_TEXT_BYTES_MAX]; /* as configured */
     bool is_tcp;
+    bool is_inherited; /* fd@N: whoever started us listens on */
 };
 
 struct server {
@@ -182,6 +183,7 @@ static bool open_listener(struct server *server, const struct address *address,
     socklen_t len = sizeof(bound);
     (void)getsockname(listener->listening.fd, (struct sockaddr *)&bound, &len);
     listener->is_tcp = bound.ss_family != AF_UNIX;
+    listener->is_inherited = address->inherited_fd >= 0;
     listener->server = server;
     memcpy(listener->text, address->text, sizeof(listener->text));
     ev_io_init(&listener->io, on_acceptable, listener->listening.fd, EV_READ);
@@ -349,15 +351,28 @@ void server_adopt(struct server *server, struct handover *handover)
                                  .handover = handover});
 }
 
+/* Whether whoever started us keeps all our listeners open. HAProxy goes on connecting
+ * then: each moment that we stay is one more before somebody accepts. */
+static bool has_only_inherited(const struct server *server)
+{
+    for (unsigned i = 0; i < server->n_listeners; i++) {
+        if (!server->listeners[i].is_inherited) {
+            return false;
+        }
+    }
+    return true;
+}
+
 void server_stop(struct server *server)
 {
     if (server->is_stopped) {
         return;
     }
     server->is_stopped = true;
+    bool is_listened_on = has_only_inherited(server);
     ev_timer_stop(server->loop, &server->pause);
     close_listeners(server);
-    post_all(server, LETTER_DRAIN);
+    post_all(server, is_listened_on ? LETTER_LEAVE : LETTER_DRAIN);
 }
 
 void server_free(struct server *server)

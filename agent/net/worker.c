@@ -60,13 +60,14 @@ static void on_sweep(struct ev_loop *loop, struct ev_timer *timer, int events)
     }
 }
 
-static void begin_drain(struct worker *worker)
+static void begin_drain(struct worker *worker, int64_t read_us)
 {
     if (worker->is_draining) {
         return;
     }
     worker->is_draining = true;
     worker->drain_began = clock_now();
+    worker->drain_read_us = read_us;
     set_sweep_ms(worker, WORKER_DRAIN_MS);
 }
 
@@ -101,7 +102,11 @@ static void on_letter(struct ev_loop *loop, struct ev_async *async, int events)
             break;
         case LETTER_DRAIN:
             end_handing_over(worker);
-            begin_drain(worker);
+            begin_drain(worker, WORKER_DRAIN_READ_US);
+            break;
+        case LETTER_LEAVE:
+            end_handing_over(worker);
+            begin_drain(worker, WORKER_LEAVE_READ_US);
             break;
         }
     }

@@ -49,6 +49,7 @@ enum {
 
 #define WORKER_DRAIN_QUIET_US (50 * US_PER_MS) /* between a last ACK and DISCONNECT */
 #define WORKER_DRAIN_READ_US  (1 * US_PER_S)   /* busy connections are read so long */
+#define WORKER_LEAVE_READ_US  (50 * US_PER_MS) /* the same where somebody listens on */
 #define WORKER_WARNING_US     (60 * US_PER_S)  /* between two warnings of one kind */
 #define WORKER_DRAIN_US_MAX   (5 * US_PER_S)   /* then the rest is cut off */
 
@@ -83,6 +84,7 @@ struct worker {
     unsigned upgrade; /* likewise: its number */
     bool is_draining;
     struct instant drain_began;
+    int64_t drain_read_us;    /* how long busy connections are read */
     struct instant warned_at; /* of short memory */
     struct decide_request request;
     uint8_t read_buf[WORKER_READ_BYTES];

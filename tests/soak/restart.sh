@@ -122,7 +122,7 @@ start_haproxy() {
     export RATELIMIT_UNPRIVILEGED=1 RATELIMIT_LOG=stdout RATELIMIT_STATS=$work/haproxy.sock
     export RATELIMIT_BIND=127.0.0.1:$port RATELIMIT_APP=127.0.0.1:$((port + 1))
     export RATELIMIT_AGENT=unix@$work/agent.sock RATELIMIT_SECOND_AGENT=unix@$work/none.sock
-    export RATELIMIT_TIMEOUT=$timeout
+    export RATELIMIT_TIMEOUT=$timeout RATELIMIT_CHECK_TIMEOUT=2s
     "$haproxy" -db -f "$work/application.cfg" -f "$root/haproxy/haproxy.cfg" \
         >"$work/haproxy.log" 2>"$work/haproxy.err" &
     pids+=($!)

@@ -415,6 +415,30 @@ static void drain_waits_for_quiet(void **context)
     expect_disconnect(SPOP_CODE_NORMAL);
 }
 
+static void drain_reads_as_long_as_it_says(void **context)
+{
+    (void)context;
+    uint8_t frame[256];
+    uint8_t byte = 0;
+    size_t len = spop_client_put_notify(frame, sizeof(frame), 1, "k", 0);
+    open_connection();
+    say_hello();
+    /* A minute ahead, so that no real time counts. */
+    f.start = instant_add_us(f.start, 60 * US_PER_S);
+    f.worker.is_draining = true;
+    f.worker.drain_began = f.start;
+    f.worker.drain_read_us = WORKER_DRAIN_QUIET_US / 2;
+    check_at(f.worker.drain_read_us - 1);
+    assert_true(spop_client_send(&client, frame, len));
+    turn();
+    assert_true(spop_client_receive(&client));
+    assert_int_equal(spop_client_frame_type(&client), SPOP_FRAME_ACK);
+    check_at(f.worker.drain_read_us);
+    assert_true(spop_client_send(&client, frame, len));
+    turn();
+    assert_int_equal(recv(client.fd, &byte, 1, MSG_DONTWAIT), -1);
+}
+
 static void drain_ends_for_everybody(void **context)
 {
     (void)context;
@@ -664,6 +688,7 @@ int main(void)
         TEST(linger_ends),
         TEST(peer_that_never_reads),
         TEST(drain_waits_for_quiet),
+        TEST(drain_reads_as_long_as_it_says),
         TEST(drain_ends_for_everybody),
         TEST(handed_over_in_the_middle_of_a_frame),
         TEST(handed_over_before_hello),
