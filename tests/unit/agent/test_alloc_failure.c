@@ -40,6 +40,7 @@ static struct {
     char dir[32];
     char config_path[64];
     char runtime_path[64];
+    char snapshot_path[64];
     char *rules_text;
     size_t rules_len;
     struct rules_diags diags;
@@ -122,10 +123,12 @@ static int set_up(void **context)
     }
     (void)snprintf(f.config_path, sizeof(f.config_path), "%s/agent.yaml", f.dir);
     (void)snprintf(f.runtime_path, sizeof(f.runtime_path), "%s/runtime.sock", f.dir);
+    (void)snprintf(f.snapshot_path, sizeof(f.snapshot_path), "%s/counters.snapshot",
+                   f.dir);
     (void)snprintf(yaml, sizeof(yaml),
                    "listen: ['unix@%s/agent.sock']\nruntime: ['%s']\nrules: %s\n"
-                   "workers: 2\nmemory: 1MiB\n",
-                   f.dir, f.runtime_path, good_rules);
+                   "workers: 2\nmemory: 1MiB\nstate_dir: %s\n",
+                   f.dir, f.runtime_path, good_rules, f.dir);
     write_file(f.config_path, yaml);
     f.rules_text = file_read(good_rules, RULES_FILE_BYTES_MAX, &f.rules_len, &error);
     f.errors = fmemopen(f.errors_buf, sizeof(f.errors_buf), "we");
@@ -144,6 +147,7 @@ static int tear_down(void **context)
     free(f.rules_text);
     (void)fclose(f.errors);
     (void)unlink(f.config_path);
+    (void)unlink(f.snapshot_path);
     return rmdir(f.dir);
 }
 
@@ -424,6 +428,7 @@ static void daemon_as_a_whole(void **context)
 {
     (void)context;
     assert_true(config_works());
+    assert_int_equal(run_daemon(0), DAEMON_RAN); /* leaves a snapshot to start from */
     int code = DAEMON_HAD_FAILURE;
     unsigned n = 0;
     while ((code & DAEMON_HAD_FAILURE) != 0) {
