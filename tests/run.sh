@@ -19,7 +19,7 @@ With --long also:
   slow      what is labelled long, then a tenth of it under AddressSanitizer and UBSan
   e2e-asan  the end-to-end tests with the agent under AddressSanitizer and UBSan
   demo      haproxy/demo.sh
-  e2e-loop  the end-to-end tests ten times over
+  e2e-loop  the end-to-end tests five times over
   coverage  tests/coverage.sh
   fuzz      tests/fuzz/run.sh, 20 s for each target
   soak      tests/soak/soak.sh, one minute
@@ -86,7 +86,7 @@ run_long() {
     run_tests e2e-asan ctest --preset asan --parallel "$jobs" --label-regex e2e --label-exclude long
     run_script demo 0 haproxy/demo.sh
     run_tests e2e-loop ctest --preset release --parallel "$jobs" --label-regex e2e --label-exclude long \
-        --repeat until-fail:10
+        --repeat until-fail:5
     run_script coverage 8 tests/coverage.sh
     run_script fuzz 20 tests/fuzz/run.sh 20
     run_script soak 3 tests/soak/soak.sh --seconds 60
