@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -67,4 +68,45 @@ fail:
         (void)close(fd);
     }
     return NULL;
+}
+
+static bool write_all(int fd, const char *bytes, size_t len)
+{
+    while (len > 0) {
+        ssize_t n = write(fd, bytes, len);
+        if (n < 0 && errno == EINTR) {
+            continue;
+        }
+        if (n < 0) {
+            return false;
+        }
+        bytes += n;
+        len -= (size_t)n;
+    }
+    return true;
+}
+
+bool file_replace(const char *path, const char *bytes, size_t len, mode_t mode,
+                  const char **error)
+{
+    char aside[4096 + 8];
+    int n = snprintf(aside, sizeof(aside), "%s.new", path);
+    if (n < 0 || (size_t)n >= sizeof(aside)) {
+        *error = strerrordesc_np(ENAMETOOLONG);
+        return false;
+    }
+    (void)unlink(aside); /* one that lies there may have another owner or mode */
+    int fd = open(aside, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
+    bool is_written = fd >= 0 && write_all(fd, bytes, len) && fsync(fd) == 0
+                      && rename(aside, path) == 0;
+    if (!is_written) {
+        *error = strerrordesc_np(errno);
+    }
+    if (fd >= 0) {
+        (void)close(fd);
+    }
+    if (fd >= 0 && !is_written) {
+        (void)unlink(aside);
+    }
+    return is_written;
 }

@@ -1,10 +1,13 @@
 /**
- * @file agent/file.h  Read a file whole, within a bound.
+ * @file agent/file.h  Read a file whole, within a bound; write one whole.
  */
 #ifndef AGENT_FILE_H
 #define AGENT_FILE_H
 
+#include <stdbool.h>
 #include <stddef.h>
+
+#include <sys/types.h>
 
 #include "agent/base.h"
 
@@ -18,5 +21,15 @@
  */
 MUST_USE char *file_read(const char *path, size_t bytes_max, size_t *len,
                          const char **error);
+
+/**
+ * Write a file whole: aside, under the name with ".new" behind it, then in the old one's
+ * place. What was there stays where this fails.
+ *
+ * @param mode   of the new file
+ * @param error  on failure a text that says why, never to be freed
+ */
+MUST_USE bool file_replace(const char *path, const char *bytes, size_t len, mode_t mode,
+                           const char **error);
 
 #endif

@@ -15,13 +15,13 @@
 #include "rules/rules.h"
 
 #include "agent/clock.h"
+#include "agent/control/rulebook.h"
 #include "agent/control/service.h"
 #include "agent/control/show.h"
 #include "agent/control/state.h"
 #include "agent/control/takeover.h"
 #include "agent/control/upgrade.h"
 #include "agent/decide/decide.h"
-#include "agent/file.h"
 #include "agent/log.h"
 #include "agent/store/local.h"
 
@@ -36,11 +36,10 @@ struct daemon {
     const struct config *config;
     unsigned connections_max;
     struct decide_options options;
-    struct decide_set *set;
+    struct rulebook *rulebook;
     struct state *state; /* NULL without state_dir */
+    bool has_periodic_state;
     struct store *store;
-    unsigned n_counters;
-    struct counters *counters[SERVER_WORKERS_MAX + 1]; /* the last is this thread's */
     struct ev_loop *loop;
     struct server *server;
     unsigned n_runtimes;
@@ -120,42 +119,6 @@ static unsigned raise_descriptors(const struct config *config)
     return (unsigned)(limit.rlim_max - reserved);
 }
 
-static struct decide_set *load_rules(const char *path)
-{
-    struct decide_set *set = NULL;
-    struct rules_set *rules = NULL;
-    struct rules_diags *diags = NULL;
-    struct rules_bytes bytes = {0};
-    size_t len = 0;
-    const char *error = NULL;
-    char *text = file_read(path, RULES_FILE_BYTES_MAX, &len, &error);
-    if (text == NULL) {
-        log_error("%s: %s", path, error);
-        return NULL;
-    }
-    diags = malloc(sizeof(*diags));
-    if (diags == NULL) {
-        log_error("%s: out of memory", path);
-        goto out;
-    }
-    rules_diags_init(diags, path);
-    bytes = (struct rules_bytes){.ptr = (const uint8_t *)text, .len = len};
-    rules = rules_load(path, bytes, diags);
-    rules_diags_print(diags, stderr);
-    if (rules == NULL) {
-        log_error("%s: nothing is served; errors: %" PRIu32, path, diags->n_errors);
-        goto out;
-    }
-    set = decide_set_new(rules);
-    if (set == NULL) {
-        log_error("%s: out of memory", path);
-    }
-out:
-    free(diags);
-    free(text);
-    return set;
-}
-
 /* Counters that are taken over were hashed with their agent's secret, and hold times of
  * its clock. */
 static void choose_origin(const struct daemon *daemon, uint8_t *secret)
@@ -191,22 +154,14 @@ static bool make_store(struct daemon *daemon)
     return true;
 }
 
-static bool make_counters(struct daemon *daemon)
+static const char *state_dir_of(const struct daemon *daemon)
 {
-    for (unsigned i = 0; i <= daemon->config->n_workers; i++) {
-        daemon->counters[i] = counters_new(daemon->set->n_limits);
-        if (daemon->counters[i] == NULL) {
-            log_error("out of memory");
-            return false;
-        }
-        daemon->n_counters++;
-    }
-    return true;
+    return daemon->config->state_dir[0] != '\0' ? daemon->config->state_dir : NULL;
 }
 
 static bool open_state(struct daemon *daemon)
 {
-    if (daemon->config->state_dir[0] == '\0') {
+    if (state_dir_of(daemon) == NULL) {
         return true;
     }
     /* Counters come from the snapshot or from the agent before, not from both. */
@@ -218,7 +173,7 @@ static void restore_counters(struct daemon *daemon)
 {
     if (daemon->state != NULL) {
         state_restore(daemon->state, daemon->store,
-                      daemon->counters[daemon->config->n_workers]);
+                      rulebook_own_counters(daemon->rulebook));
     }
 }
 
@@ -238,8 +193,27 @@ static bool has_long_limit(const struct rules_set *rules)
 
 static bool start_state(struct daemon *daemon)
 {
-    return daemon->state == NULL || !has_long_limit(daemon->set->rules)
-           || state_start(daemon->state, daemon->loop, daemon->store, STATE_PERIOD_S);
+    if (daemon->state == NULL || daemon->has_periodic_state
+        || !has_long_limit(rulebook_set(daemon->rulebook)->rules)) {
+        return true;
+    }
+    daemon->has_periodic_state = state_start(daemon->state, daemon->loop, daemon->store,
+                                             STATE_PERIOD_S);
+    return daemon->has_periodic_state;
+}
+
+/* Once begun, periodic snapshots go on: what is counted by long limits is still there. */
+static void on_rules_changed(void *context)
+{
+    (void)start_state(context); /* says so when it cannot */
+}
+
+static void on_reload(struct ev_loop *loop, struct ev_signal *signal, int events)
+{
+    struct daemon *daemon = ev_userdata(loop);
+    (void)signal;
+    (void)events;
+    rulebook_reload(daemon->rulebook);
 }
 
 static bool start_server(struct daemon *daemon)
@@ -251,10 +225,10 @@ static bool start_server(struct daemon *daemon)
         .addresses = daemon->config->listen,
         .inheritance = daemon->takeover != NULL ? takeover_inheritance(daemon->takeover)
                                                 : NULL,
-        .set = daemon->set,
+        .set = rulebook_set(daemon->rulebook),
         .store = daemon->store,
         .decide_options = &daemon->options,
-        .counters = daemon->counters,
+        .counters = rulebook_counters(daemon->rulebook),
     };
     daemon->server = server_start(daemon->loop, &options);
     return daemon->server != NULL;
@@ -263,15 +237,11 @@ static bool start_server(struct daemon *daemon)
 static bool start_runtimes(struct daemon *daemon)
 {
     daemon->shown = (struct show_source){
-        .set = daemon->set,
+        .rulebook = daemon->rulebook,
         .store = daemon->store,
         .server = daemon->server,
         .state = daemon->state,
         .n_workers = daemon->config->n_workers,
-        .metrics = {.counters = daemon->counters,
-                    .n_counters = daemon->n_counters,
-                    .limit_name = show_limit_name,
-                    .limit_context = daemon->set},
         .started_at = clock_now(),
     };
     struct inheritance *inheritance = daemon->takeover != NULL
@@ -292,7 +262,7 @@ static const struct {
     int signum;
     void (*handle)(struct ev_loop *loop, struct ev_signal *signal, int events);
 } handled_signals[SIGNALS_HANDLED] = {
-    {SIGTERM, on_terminate}, {SIGINT, on_terminate}, {SIGHUP, on_ignored},
+    {SIGTERM, on_terminate}, {SIGINT, on_terminate}, {SIGHUP, on_reload},
     {SIGUSR1, on_ignored},   {SIGUSR2, on_upgrade},
 };
 
@@ -356,9 +326,9 @@ static bool daemon_start(struct daemon *daemon)
     if (daemon->connections_max == 0) {
         return false;
     }
-    daemon->set = load_rules(daemon->config->rules_path);
-    if (daemon->set == NULL || !open_state(daemon) || !make_store(daemon)
-        || !make_counters(daemon)) {
+    daemon->rulebook = rulebook_open(daemon->config->rules_path, state_dir_of(daemon),
+                                     daemon->config->n_workers);
+    if (daemon->rulebook == NULL || !open_state(daemon) || !make_store(daemon)) {
         return false;
     }
     restore_counters(daemon);
@@ -370,8 +340,13 @@ static bool daemon_start(struct daemon *daemon)
     service_init(&daemon->service, daemon->loop, is_alive, daemon);
     ev_set_userdata(daemon->loop, daemon);
     start_signals(daemon);
-    return start_server(daemon) && start_runtimes(daemon) && start_state(daemon)
-           && init_upgrade(daemon);
+    if (!start_server(daemon) || !start_runtimes(daemon) || !start_state(daemon)
+        || !init_upgrade(daemon)) {
+        return false;
+    }
+    rulebook_start(daemon->rulebook, daemon->loop, daemon->server, on_rules_changed,
+                   daemon);
+    return true;
 }
 
 static void daemon_release(struct daemon *daemon, bool has_counters)
@@ -380,6 +355,9 @@ static void daemon_release(struct daemon *daemon, bool has_counters)
     sigset_t all;
     (void)sigfillset(&all);
     (void)pthread_sigmask(SIG_SETMASK, &all, NULL);
+    if (daemon->rulebook != NULL) {
+        rulebook_stop(daemon->rulebook);
+    }
     upgrade_fini(&daemon->upgrade);
     takeover_close(daemon->takeover);
     for (unsigned i = 0; i < daemon->n_runtimes; i++) {
@@ -400,18 +378,16 @@ static void daemon_release(struct daemon *daemon, bool has_counters)
         }
         ev_loop_destroy(daemon->loop);
     }
-    for (unsigned i = 0; i < daemon->n_counters; i++) {
-        counters_free(daemon->counters[i]);
-    }
+    rulebook_free(daemon->rulebook);
     store_free(daemon->store);
-    decide_set_free(daemon->set);
 }
 
 /* One line: what is served, and where. */
 static void describe(const struct daemon *daemon, char *line, size_t size)
 {
     int len = snprintf(line, size, "domain %s, %" PRIu32 " rules, %u workers, on",
-                       daemon->set->domain, rules_set_n_rules(daemon->set->rules),
+                       rulebook_set(daemon->rulebook)->domain,
+                       rules_set_n_rules(rulebook_set(daemon->rulebook)->rules),
                        daemon->config->n_workers);
     for (unsigned i = 0; i < daemon->config->n_listen; i++) {
         ENSURE(len > 0 && (size_t)len < size);
@@ -454,7 +430,7 @@ static void begin_takeover(struct daemon *daemon)
         .runtimes = daemon->runtimes,
         .n_runtimes = daemon->n_runtimes,
         .store = daemon->store,
-        .counters = daemon->counters[daemon->config->n_workers],
+        .counters = rulebook_own_counters(daemon->rulebook),
         .over = on_takeover_over,
         .context = daemon,
     };

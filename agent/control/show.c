@@ -5,10 +5,51 @@
 
 #include "agent/store/local.h"
 
-const char *show_limit_name(const void *context, uint32_t idx)
+static const char *limit_name(const void *context, uint32_t idx)
 {
     const struct decide_set *set = context;
     return set->limits[idx].name;
+}
+
+static struct metrics_source metrics_of(const struct show_source *source)
+{
+    return (struct metrics_source){
+        .counters = rulebook_counters(source->rulebook),
+        .n_counters = source->n_workers + 1,
+        .limit_name = limit_name,
+        .limit_context = rulebook_set(source->rulebook),
+    };
+}
+
+static void show_rules(const struct show_source *source, FILE *out)
+{
+    const struct decide_set *set = rulebook_set(source->rulebook);
+    const struct rulebook_report *report = rulebook_read_report(source->rulebook);
+    (void)fprintf(out,
+                  "Rules_file: %s\nRules_version: %s\nRules_source: %s\n"
+                  "Rules_age_sec: %" PRId64 "\nRules_changes: %" PRIu64
+                  "\nRules_failures: %" PRIu64 "\nRules_error: %s\nDomain: %s\n"
+                  "Rules: %" PRIu32 "\nLimits: %" PRIu32 "\n",
+                  rules_set_name(set->rules), report->version,
+                  report->is_last_good ? "last_good" : "file",
+                  instant_diff_us(clock_now(), report->changed_at) / US_PER_S,
+                  report->n_changes, report->n_failures,
+                  report->error[0] != '\0' ? report->error : "-", set->domain,
+                  rules_set_n_rules(set->rules), set->n_limits);
+}
+
+static void show_rules_metrics(const struct show_source *source, FILE *out)
+{
+    const struct rulebook_report *report = rulebook_read_report(source->rulebook);
+    metrics_print_one(out, "rules_changes_total", "counter",
+                      "Times that other rules came into force",
+                      (int64_t)report->n_changes);
+    metrics_print_one(out, "rules_failures_total", "counter",
+                      "Rules files that changed nothing, being bad or unreadable",
+                      (int64_t)report->n_failures);
+    metrics_print_one(out, "rules_bad", "gauge",
+                      "1 while the rules file is not what is in force",
+                      report->error[0] != '\0');
 }
 
 static int64_t uptime_s(const struct show_source *source)
@@ -78,17 +119,15 @@ static void show_info(const void *context, FILE *out)
     (void)fprintf(out,
                   "Name: spoa-ratelimit\nVersion: " AGENT_VERSION "\nPid: %d\n"
                   "Uptime_sec: %" PRId64
-                  "\nWorkers: %u\nStore: %s\nRules_file: %s\nDomain: %s\n"
-                  "Rules: %" PRIu32 "\nLimits: %" PRIu32 "\nConnections: %u\n"
-                  "Local_capacity: %zu\n",
+                  "\nWorkers: %u\nStore: %s\nConnections: %u\nLocal_capacity: %zu\n",
                   (int)getpid(), uptime_s(source), source->n_workers,
-                  source->store->ops->name, rules_set_name(source->set->rules),
-                  source->set->domain, rules_set_n_rules(source->set->rules),
-                  source->set->n_limits, server_n_open(source->server),
+                  source->store->ops->name, server_n_open(source->server),
                   local_capacity(source->store));
+    show_rules(source, out);
+    struct metrics_source metrics = metrics_of(source);
     for (size_t i = 0; i < ARRAY_LEN(lines); i++) {
         (void)fprintf(out, "%s: %" PRIu64 "\n", lines[i].name,
-                      metrics_sum(&source->metrics, lines[i].counter));
+                      metrics_sum(&metrics, lines[i].counter));
     }
     show_state(source, out);
 }
@@ -96,13 +135,15 @@ static void show_info(const void *context, FILE *out)
 static void show_metrics(const void *context, FILE *out)
 {
     const struct show_source *source = context;
-    metrics_print(&source->metrics, out);
+    struct metrics_source metrics = metrics_of(source);
+    metrics_print(&metrics, out);
     metrics_print_one(out, "connections", "gauge", "Open connections",
                       server_n_open(source->server));
     metrics_print_one(out, "local_slots", "gauge", "Slots of the local table",
                       (int64_t)local_capacity(source->store));
     metrics_print_one(out, "uptime_seconds", "gauge", "Time since start",
                       uptime_s(source));
+    show_rules_metrics(source, out);
     show_state_metrics(source, out);
 }
 

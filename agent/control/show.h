@@ -10,27 +10,23 @@
 #define AGENT_CONTROL_SHOW_H
 
 #include "agent/clock.h"
+#include "agent/control/rulebook.h"
 #include "agent/control/runtime.h"
 #include "agent/control/state.h"
-#include "agent/decide/set.h"
 #include "agent/net/server.h"
 #include "agent/observe/metrics.h"
 #include "agent/store/store.h"
 
 struct show_source {
-    const struct decide_set *set;
+    const struct rulebook *rulebook;
     const struct store *store;
     const struct server *server;
     struct state *state; /* NULL without state_dir */
     unsigned n_workers;
-    struct metrics_source metrics;
     struct instant started_at;
 };
 
 /** For runtime_start, with a struct show_source as context. */
 extern const struct runtime_command show_commands[];
-
-/** A metrics_limit_name_fn; context is a struct decide_set. */
-const char *show_limit_name(const void *context, uint32_t idx);
 
 #endif

@@ -323,6 +323,14 @@ static bool settle_without_limits(struct decide_request *request)
     return true;
 }
 
+void decide_change(struct decide *decide, const struct decide_set *set,
+                   struct counters *counters)
+{
+    decide->set = set;
+    decide->counters = counters;
+    memset(decide->known, 0, sizeof(decide->known));
+}
+
 bool decide_notify(struct decide *decide, struct decide_request *request,
                    const struct spop_event *notify, struct instant now,
                    decide_done_fn *done, void *context)

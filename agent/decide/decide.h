@@ -70,6 +70,13 @@ struct decide {
     char text_buf[DECIDE_PROBLEM_BYTES_MAX]; /* where a variable's text is built */
 };
 
+/**
+ * Go on with another set, and count in another block. No request of this decide may be
+ * under way.
+ */
+void decide_change(struct decide *decide, const struct decide_set *set,
+                   struct counters *counters);
+
 struct decide_request;
 typedef void decide_done_fn(struct decide_request *request);
 

@@ -5,8 +5,9 @@
  *            the queue each time it is woken.
  * Ownership: what is in a letter belongs to whoever holds the letter.
  * Threads:   mailbox_put any thread; mailbox_get the worker.
- * Errors:    none: there is room for every connection that may be open, a drain, and more
- *            upgrades that failed than there can be before the worker reads on.
+ * Errors:    none: there is room for every connection that may be open, a drain, one
+ *            change of rules, and more upgrades that failed than there can be before the
+ *            worker reads on.
  * Limits:    MAILBOX_LETTERS_MAX.
  */
 #ifndef AGENT_NET_MAILBOX_H
@@ -24,6 +25,7 @@ enum {
 
 enum letter_type {
     LETTER_CONNECTION = 0, /* serve `fd` */
+    LETTER_RULES,          /* decide by `set`, and count in `counters` */
     LETTER_ADOPT,          /* go on with the connection in `handover` */
     LETTER_HAND_OVER,      /* hand all connections over through the channel `fd` */
     LETTER_KEEP,           /* no longer: serve them on */
@@ -32,12 +34,17 @@ enum letter_type {
 };
 
 struct handover;
+struct decide_set;
+struct counters;
 
 struct letter {
     enum letter_type type;
     int fd;
     unsigned upgrade; /* HAND_OVER: its number, for worker_has_handed_over */
+    unsigned change;  /* RULES: its number, for worker_has_changed */
     struct handover *handover;
+    const struct decide_set *set;
+    struct counters *counters;
 };
 
 struct mailbox {

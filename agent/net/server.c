@@ -43,6 +43,9 @@ struct server {
     struct listener listeners[SERVER_LISTENERS_MAX];
     struct worker *workers[SERVER_WORKERS_MAX];
     uint32_t n_turns[SERVER_WORKERS_MAX]; /* of each worker, when last looked at */
+    unsigned change;                      /* number of the last change of rules */
+    server_changed_fn *changed;           /* of the change under way, or NULL */
+    void *changed_context;
 };
 
 static void watch_listeners(struct server *server)
@@ -103,6 +106,21 @@ static void check_handed_over(struct server *server)
     handed_over(server->handed_over_context);
 }
 
+static void check_changed(struct server *server)
+{
+    if (server->changed == NULL) {
+        return;
+    }
+    for (unsigned i = 0; i < server->n_workers; i++) {
+        if (!worker_has_changed(server->workers[i], server->change)) {
+            return;
+        }
+    }
+    server_changed_fn *changed = server->changed;
+    server->changed = NULL;
+    changed(server->changed_context);
+}
+
 static void on_gone(struct ev_loop *loop, struct ev_async *async, int events)
 {
     struct server *server = CONTAINER_OF(async, struct server, gone.async);
@@ -112,6 +130,7 @@ static void on_gone(struct ev_loop *loop, struct ev_async *async, int events)
         resume_accepting(server);
     }
     check_handed_over(server);
+    check_changed(server);
 }
 
 static void on_pause_over(struct ev_loop *loop, struct ev_timer *timer, int events)
@@ -361,6 +380,22 @@ static bool has_only_inherited(const struct server *server)
         }
     }
     return true;
+}
+
+void server_change_rules(struct server *server, const struct decide_set *set,
+                         struct counters *const *counters, server_changed_fn *changed,
+                         void *context)
+{
+    ENSURE(server->changed == NULL);
+    server->changed = changed;
+    server->changed_context = context;
+    server->change++;
+    for (unsigned i = 0; i < server->n_workers; i++) {
+        worker_post(server->workers[i], (struct letter){.type = LETTER_RULES,
+                                                        .change = server->change,
+                                                        .set = set,
+                                                        .counters = counters[i]});
+    }
 }
 
 void server_stop(struct server *server)

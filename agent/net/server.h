@@ -77,6 +77,18 @@ void server_reserve(struct server *server, unsigned n);
  *  `handover`. */
 void server_adopt(struct server *server, struct handover *handover);
 
+/** Called on the main loop once no worker can still touch what was there before. */
+typedef void server_changed_fn(void *context);
+
+/**
+ * Have all workers decide by another set and count in other blocks, one for each. Not
+ * while an earlier change is under way. Set and blocks are borrowed until the next change
+ * is complete, or server_free.
+ */
+void server_change_rules(struct server *server, const struct decide_set *set,
+                         struct counters *const *counters, server_changed_fn *changed,
+                         void *context);
+
 /** Stop accepting and tell the workers to drain; they end by themselves. */
 void server_stop(struct server *server);
 

@@ -80,6 +80,15 @@ static void begin_handing_over(struct worker *worker, int channel_fd, unsigned u
     hand_over(worker);
 }
 
+/* Requests are decided within one turn of the loop, so none is under way now. Once there
+ * are some that wait for an answer, the old set is left only after the last of them. */
+static void change_rules(struct worker *worker, const struct letter *letter)
+{
+    decide_change(&worker->decide, letter->set, letter->counters);
+    atomic_store_explicit(&worker->changed, letter->change, memory_order_release);
+    ev_async_send(worker->gone->main_loop, &worker->gone->async);
+}
+
 static void on_letter(struct ev_loop *loop, struct ev_async *async, int events)
 {
     struct worker *worker = CONTAINER_OF(async, struct worker, async);
@@ -90,6 +99,9 @@ static void on_letter(struct ev_loop *loop, struct ev_async *async, int events)
         switch (letter.type) {
         case LETTER_CONNECTION:
             connection_open(worker, letter.fd);
+            break;
+        case LETTER_RULES:
+            change_rules(worker, &letter);
             break;
         case LETTER_ADOPT:
             connection_adopt(worker, letter.handover);
@@ -186,6 +198,11 @@ uint32_t worker_n_turns(const struct worker *worker)
 bool worker_has_handed_over(const struct worker *worker, unsigned upgrade)
 {
     return atomic_load_explicit(&worker->handed_over, memory_order_acquire) == upgrade;
+}
+
+bool worker_has_changed(const struct worker *worker, unsigned change)
+{
+    return atomic_load_explicit(&worker->changed, memory_order_acquire) == change;
 }
 
 void worker_join(struct worker *worker)

@@ -7,7 +7,9 @@
  *
  *            | object             | written by         | read by     | how               |
  *            | ------------------ | ------------------ | ----------- | ----------------- |
- *            | decide_set         | main, before start | all workers | immutable         |
+ *            | decide_set         | main, before a     | all workers | immutable; freed  |
+ *            |                    | letter hands it on |             | when all have     |
+ *            |                    |                    |             | changed           |
  *            | decide_options     | main, before start | all workers | immutable         |
  *            | local store        | all workers, main  | all threads | set locks         |
  *            | counters           | their worker       | main        | relaxed atomics   |
@@ -75,6 +77,7 @@ struct worker {
     struct ev_async async;
     _Atomic uint32_t n_turns;     /* one a sweep: shows that the loop turns */
     _Atomic unsigned handed_over; /* number of the last upgrade that took everything */
+    _Atomic unsigned changed;     /* number of the last change of rules it made */
     /* the worker's own */
     struct ev_loop *loop;
     struct ev_timer sweep;
@@ -103,6 +106,10 @@ uint32_t worker_n_turns(const struct worker *worker);
 
 /** Whether the worker has, in upgrade number `upgrade`, no connection left that asks. */
 bool worker_has_handed_over(const struct worker *worker, unsigned upgrade);
+
+/** Whether the worker has left the rules before change number `change`, and all that came
+ *  with them, for good. */
+bool worker_has_changed(const struct worker *worker, unsigned change);
 
 /** Wait for the end of a worker that was told to drain, and free it. */
 void worker_join(struct worker *worker);

@@ -20,6 +20,23 @@ struct counters *counters_new(uint32_t n_limits)
     return c;
 }
 
+void counters_swap_outcomes(struct counters *a, struct counters *b)
+{
+    _Atomic uint64_t *outcomes = a->outcomes;
+    uint32_t n_limits = a->n_limits;
+    a->outcomes = b->outcomes;
+    a->n_limits = b->n_limits;
+    b->outcomes = outcomes;
+    b->n_limits = n_limits;
+}
+
+void counters_add_all(struct counters *c, const struct counters *other)
+{
+    for (unsigned i = 0; i < COUNTERS_N; i++) {
+        counter_add(c, (enum counter)i, counter_get(other, (enum counter)i));
+    }
+}
+
 void counters_free(struct counters *c)
 {
     if (c == NULL) {

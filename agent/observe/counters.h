@@ -100,6 +100,12 @@ struct counters {
 MUST_USE struct counters *counters_new(uint32_t n_limits);
 void counters_free(struct counters *counters);
 
+/** Exchange the outcomes of two blocks. Nobody else may read or write them meanwhile. */
+void counters_swap_outcomes(struct counters *a, struct counters *b);
+
+/** Add what another block counted, but for its outcomes. Its writer has come to an end. */
+void counters_add_all(struct counters *counters, const struct counters *other);
+
 static inline void counter_bump(_Atomic uint64_t *value, uint64_t n)
 {
     /* One writer: no read-modify-write instruction is needed. */
@@ -112,10 +118,16 @@ static inline void counter_add(struct counters *c, enum counter counter, uint64_
     counter_bump(&c->values[counter], n);
 }
 
+static inline void counter_add_outcome(struct counters *c, uint32_t limit_idx,
+                                       enum outcome outcome, uint64_t n)
+{
+    counter_bump(&c->outcomes[limit_idx * OUTCOMES_N + outcome], n);
+}
+
 static inline void counter_outcome(struct counters *c, uint32_t limit_idx,
                                    enum outcome outcome)
 {
-    counter_bump(&c->outcomes[limit_idx * OUTCOMES_N + outcome], 1);
+    counter_add_outcome(c, limit_idx, outcome, 1);
 }
 
 static inline uint64_t counter_get(const struct counters *c, enum counter counter)

@@ -15,6 +15,7 @@
 
 #include "agent/control/runtime.h"
 #include "agent/control/show.h"
+#include "agent/file.h"
 #include "agent/store/local.h"
 
 #include "tests/fuzz/fuzz.h"
@@ -33,7 +34,9 @@ static const char rules_text[] =
     "  - {name: all, key: [], limit: {requests: 1, per: 1s}}\n";
 
 static struct {
-    struct decider decider; /* a set, a store and counters */
+    struct decider decider; /* a store and options */
+    struct rulebook *book;
+    char rules_path[64];
     struct ev_loop *loop;
     struct show_source shown;
     struct sockaddr_un un;
@@ -41,9 +44,10 @@ static struct {
     char answer[ANSWER_BYTES_MAX];
 } f;
 
-static void remove_socket(void)
+static void remove_files(void)
 {
     (void)unlink(f.un.sun_path);
+    (void)unlink(f.rules_path);
     (void)rmdir(f.dir);
 }
 
@@ -52,23 +56,31 @@ static void start_server(void)
     struct server_options options = {
         .n_workers = 1,
         .connections_max = 1,
-        .set = f.decider.decide.set,
+        .set = rulebook_set(f.book),
         .store = f.decider.decide.store,
         .decide_options = &f.decider.options,
-        .counters = &f.decider.decide.counters,
+        .counters = rulebook_counters(f.book),
     };
     f.shown = (struct show_source){
-        .set = options.set,
+        .rulebook = f.book,
         .store = options.store,
         .server = server_start(f.loop, &options),
         .n_workers = options.n_workers,
-        .metrics = {.counters = options.counters,
-                    .n_counters = 1,
-                    .limit_name = show_limit_name,
-                    .limit_context = options.set},
         .started_at = clock_now(),
     };
     FUZZ_CHECK(f.shown.server != NULL);
+}
+
+static void load_rules(void)
+{
+    const char *error = NULL;
+    (void)snprintf(f.dir, sizeof(f.dir), "/tmp/fuzz_runtime.XXXXXX");
+    FUZZ_CHECK(mkdtemp(f.dir) != NULL);
+    (void)snprintf(f.rules_path, sizeof(f.rules_path), "%s/rules.yaml", f.dir);
+    FUZZ_CHECK(
+        file_replace(f.rules_path, rules_text, strlen(rules_text), 0600, &error));
+    f.book = rulebook_open(f.rules_path, NULL, 1);
+    FUZZ_CHECK(f.book != NULL);
 }
 
 static void open_door(void)
@@ -76,13 +88,11 @@ static void open_door(void)
     char text[ADDRESS_TEXT_BYTES_MAX];
     char error[ADDRESS_ERROR_BYTES_MAX];
     struct address address;
-    (void)snprintf(f.dir, sizeof(f.dir), "/tmp/fuzz_runtime.XXXXXX");
-    FUZZ_CHECK(mkdtemp(f.dir) != NULL);
     (void)snprintf(text, sizeof(text), "unix@%s/s", f.dir);
     FUZZ_CHECK(address_parse(&address, text, error));
     memcpy(&f.un, &address.sockaddr, sizeof(f.un));
     FUZZ_CHECK(runtime_start(f.loop, &address, NULL, show_commands, &f.shown) != NULL);
-    FUZZ_CHECK(atexit(remove_socket) == 0);
+    FUZZ_CHECK(atexit(remove_files) == 0);
 }
 
 static void prepare(void)
@@ -93,6 +103,7 @@ static void prepare(void)
     clock_start();
     f.loop = ev_loop_new(EVFLAG_NOENV);
     FUZZ_CHECK(f.loop != NULL && decider_init(&f.decider, rules_text));
+    load_rules();
     start_server();
     open_door();
 }

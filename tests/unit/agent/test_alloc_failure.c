@@ -23,6 +23,7 @@
 
 #include "agent/config.h"
 #include "agent/control/daemon.h"
+#include "agent/control/rulebook.h"
 #include "agent/control/runtime.h"
 #include "agent/file.h"
 #include "agent/net/connection.h"
@@ -41,6 +42,7 @@ static struct {
     char config_path[64];
     char runtime_path[64];
     char snapshot_path[64];
+    char last_good_path[64];
     char *rules_text;
     size_t rules_len;
     struct rules_diags diags;
@@ -125,6 +127,8 @@ static int set_up(void **context)
     (void)snprintf(f.runtime_path, sizeof(f.runtime_path), "%s/runtime.sock", f.dir);
     (void)snprintf(f.snapshot_path, sizeof(f.snapshot_path), "%s/counters.snapshot",
                    f.dir);
+    (void)snprintf(f.last_good_path, sizeof(f.last_good_path), "%s/last-good.yaml",
+                   f.dir);
     (void)snprintf(yaml, sizeof(yaml),
                    "listen: ['unix@%s/agent.sock']\nruntime: ['%s']\nrules: %s\n"
                    "workers: 2\nmemory: 1MiB\nstate_dir: %s\n",
@@ -148,6 +152,7 @@ static int tear_down(void **context)
     (void)fclose(f.errors);
     (void)unlink(f.config_path);
     (void)unlink(f.snapshot_path);
+    (void)unlink(f.last_good_path);
     return rmdir(f.dir);
 }
 
@@ -392,7 +397,7 @@ static void be_daemon(unsigned n, int ready_fd)
     static char stdout_buf[4096];
     (void)dup2(ready_fd, STDOUT_FILENO);
     (void)setvbuf(stdout, stdout_buf, _IOLBF, sizeof(stdout_buf));
-    warm_threads(f.config.n_workers);
+    warm_threads(f.config.n_workers + 1); /* and the one that keeps the rules */
     long live = alloc_live();
     alloc_fail_at(n);
     bool ok = daemon_run(&f.config);
@@ -408,6 +413,7 @@ static int run_daemon(unsigned n)
     int fds[2];
     int status = 0;
     char byte = 0;
+    (void)unlink(f.last_good_path); /* it would be served in the file's place */
     assert_int_equal(pipe(fds), 0);
     pid_t child = fork();
     assert_true(child >= 0);

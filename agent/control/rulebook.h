@@ -1,0 +1,84 @@
+/**
+ * @file agent/control/rulebook.h  The rules in force: where they come from, how they change.
+ *
+ * Model:     a file is read and compiled aside. A good one becomes a set that all workers
+ *            are handed; once the last of them has left the old set, that is freed, and
+ *            what was counted under it goes on under the names of its limits. A bad file
+ *            changes nothing: its errors are said once, and the report has the first.
+ *            What came into force is kept as LAST_GOOD_FILE in state_dir: a start with a
+ *            bad file serves that.
+ *            The file is looked at when it changes (inotify, else every few seconds), and
+ *            when asked.
+ * Ownership: rulebook_open / rulebook_free. Owns sets and counters; borrows the rest.
+ * Threads:   the main thread. One thread of its own writes LAST_GOOD_FILE (keeper.h).
+ * Errors:    log lines; rules files also get diagnostics on standard error.
+ * Limits:    one change under way, and the newest set that waits for its end.
+ */
+#ifndef AGENT_CONTROL_RULEBOOK_H
+#define AGENT_CONTROL_RULEBOOK_H
+
+#include <ev.h>
+
+#include "agent/clock.h"
+#include "agent/net/server.h"
+
+#define LAST_GOOD_FILE "last-good.yaml"
+
+enum {
+    RULEBOOK_SETTLE_MS = 100, /* from a change of the file until it is read */
+    RULEBOOK_RETRY_MS = 5000, /* from a file that cannot be read until the next try */
+    RULEBOOK_VERSION_BYTES = 17,
+    RULEBOOK_ERROR_BYTES_MAX = 320,
+};
+
+struct rulebook;
+
+/**
+ * Load the rules.
+ *
+ * @param path       of the file; borrowed
+ * @param state_dir  where good rules are kept; NULL: nowhere. Borrowed
+ * @param n_workers  that will count
+ * @return NULL when there are no rules to serve
+ */
+MUST_USE struct rulebook *rulebook_open(const char *path, const char *state_dir,
+                                        unsigned n_workers);
+
+/** Called when other rules are in force. */
+typedef void rulebook_changed_fn(void *context);
+
+/** Watch the file, and hand what comes of it to the workers of `server`. */
+void rulebook_start(struct rulebook *book, struct ev_loop *loop, struct server *server,
+                    rulebook_changed_fn *changed, void *context);
+
+/** Read the file now, also if it is the same as before. */
+void rulebook_reload(struct rulebook *book);
+
+/** No more watching. The workers may still use what they have. */
+void rulebook_stop(struct rulebook *book);
+
+/** Free all; the workers are gone. NULL is fine. */
+void rulebook_free(struct rulebook *book);
+
+/** The set in force; good until the next change. */
+const struct decide_set *rulebook_set(const struct rulebook *book);
+
+/** One block for each worker, then the main thread's own, which stays the same. The array
+ *  stays in place, its blocks until the next change. */
+struct counters *const *rulebook_counters(const struct rulebook *book);
+
+/** The main thread's block. */
+struct counters *rulebook_own_counters(const struct rulebook *book);
+
+struct rulebook_report {
+    char version[RULEBOOK_VERSION_BYTES]; /* digest of the text in force */
+    bool is_last_good;                    /* from LAST_GOOD_FILE, not the file */
+    struct instant changed_at;
+    uint64_t n_changes; /* after the start */
+    uint64_t n_failures;
+    char error[RULEBOOK_ERROR_BYTES_MAX]; /* of the last try; empty: it went well */
+};
+
+const struct rulebook_report *rulebook_read_report(const struct rulebook *book);
+
+#endif

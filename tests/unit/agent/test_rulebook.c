@@ -1,0 +1,292 @@
+/* rulebook.c and keeper.c with real workers that nobody asks anything. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include <sodium.h>
+
+#include "agent/control/rulebook.h"
+#include "agent/file.h"
+#include "agent/observe/metrics.h"
+#include "agent/store/local.h"
+
+enum {
+    WORKERS = 2
+};
+
+#define HEAD "version: 1\ndomain: d\nrules:\n"
+
+static const char ONE[] = HEAD
+    "- {name: a, key: [ip], limit: {requests: 1, per: 1s}}\n"
+    "- {name: b, key: [ip], limit: {requests: 1, per: 1s}}\n";
+static const char TWO[] = HEAD
+    "- {name: b, key: [ip], limit: {requests: 5, per: 1s}}\n"
+    "- {name: c, key: [ip], limit: {requests: 1, per: 1s}}\n"
+    "- {name: d, key: [ip], limit: {requests: 1, per: 1s}}\n";
+static const char BAD[] = HEAD "- {name: a}\n";
+
+static struct {
+    char dir[32];
+    char path[64];
+    char last_good[64];
+    struct ev_loop *loop;
+    struct store *store;
+    struct decide_options options;
+    struct rulebook *book;
+    struct server *server;
+    unsigned n_changed;
+} f;
+
+static void write_rules(const char *text)
+{
+    const char *error = NULL;
+    assert_true(file_replace(f.path, text, strlen(text), 0600, &error));
+}
+
+static char *read_text(const char *path)
+{
+    size_t len = 0;
+    const char *error = NULL;
+    return file_read(path, 1 << 20, &len, &error);
+}
+
+static void on_changed(void *context)
+{
+    (void)context;
+    f.n_changed++;
+}
+
+static int set_up(void **context)
+{
+    static const uint8_t SECRET[LOCAL_SECRET_BYTES] = {1};
+    (void)context;
+    memset(&f, 0, sizeof(f));
+    clock_start();
+    (void)snprintf(f.dir, sizeof(f.dir), "/tmp/test_rulebook.XXXXXX");
+    if (sodium_init() < 0 || mkdtemp(f.dir) == NULL) {
+        return 1;
+    }
+    (void)snprintf(f.path, sizeof(f.path), "%s/rules.yaml", f.dir);
+    (void)snprintf(f.last_good, sizeof(f.last_good), "%s/" LAST_GOOD_FILE, f.dir);
+    f.loop = ev_loop_new(EVFLAG_NOENV);
+    f.store = local_new(LOCAL_MEMORY_BYTES_MIN, SECRET);
+    decide_options_init(&f.options, variables_default());
+    return f.loop == NULL || f.store == NULL;
+}
+
+static void open_book(void)
+{
+    f.book = rulebook_open(f.path, f.dir, WORKERS);
+    assert_non_null(f.book);
+    struct server_options options = {
+        .n_workers = WORKERS,
+        .connections_max = 1,
+        .set = rulebook_set(f.book),
+        .store = f.store,
+        .decide_options = &f.options,
+        .counters = rulebook_counters(f.book),
+    };
+    f.server = server_start(f.loop, &options);
+    assert_non_null(f.server);
+    rulebook_start(f.book, f.loop, f.server, on_changed, NULL);
+}
+
+static void close_book(void)
+{
+    if (f.book == NULL) {
+        return;
+    }
+    rulebook_stop(f.book);
+    if (f.server != NULL) {
+        server_stop(f.server);
+        server_free(f.server);
+        f.server = NULL;
+    }
+    rulebook_free(f.book);
+    f.book = NULL;
+}
+
+static int tear_down(void **context)
+{
+    (void)context;
+    close_book();
+    store_free(f.store);
+    ev_loop_destroy(f.loop);
+    (void)unlink(f.path);
+    (void)unlink(f.last_good);
+    return rmdir(f.dir);
+}
+
+static void until_changed(unsigned n)
+{
+    while (f.n_changed < n) {
+        (void)ev_run(f.loop, EVRUN_ONCE);
+    }
+}
+
+static void until_failures(uint64_t n)
+{
+    while (rulebook_read_report(f.book)->n_failures < n) {
+        (void)ev_run(f.loop, EVRUN_ONCE);
+    }
+}
+
+static void first_rule_is(const char *name)
+{
+    assert_string_equal(rules_set_rule(rulebook_set(f.book)->rules, 0)->name, name);
+}
+
+static void file_that_changes_comes_into_force(void **context)
+{
+    (void)context;
+    write_rules(ONE);
+    open_book();
+    first_rule_is("a");
+    char version[RULEBOOK_VERSION_BYTES];
+    memcpy(version, rulebook_read_report(f.book)->version, sizeof(version));
+    assert_int_equal(strlen(version), RULEBOOK_VERSION_BYTES - 1);
+    write_rules(TWO);
+    until_changed(1);
+    first_rule_is("b");
+    assert_int_equal(rulebook_read_report(f.book)->n_changes, 1);
+    assert_string_not_equal(rulebook_read_report(f.book)->version, version);
+    write_rules(ONE);
+    until_changed(2);
+    first_rule_is("a");
+    assert_string_equal(rulebook_read_report(f.book)->version, version);
+}
+
+/* Under the names of the limits, and for all else in the sum. */
+static void what_was_counted_goes_on(void **context)
+{
+    (void)context;
+    write_rules(ONE);
+    open_book();
+    struct counters *own = rulebook_own_counters(f.book);
+    counter_outcome(rulebook_counters(f.book)[0], 1, OUTCOME_REFUSED);
+    counter_outcome(rulebook_counters(f.book)[1], 1, OUTCOME_REFUSED);
+    counter_outcome(rulebook_counters(f.book)[1], 0, OUTCOME_CHARGED);
+    counter_add(rulebook_counters(f.book)[0], COUNTER_NOTIFIES, 3);
+    counter_add(own, COUNTER_NOTIFIES, 4);
+    write_rules(TWO);
+    rulebook_reload(f.book);
+    until_changed(1);
+    assert_ptr_equal(rulebook_own_counters(f.book), own);
+    assert_int_equal(counter_get_outcome(own, 0, OUTCOME_REFUSED), 2);
+    assert_int_equal(counter_get_outcome(own, 1, OUTCOME_CHARGED), 0);
+    struct metrics_source source = {.counters = rulebook_counters(f.book),
+                                    .n_counters = WORKERS + 1};
+    assert_int_equal(metrics_sum(&source, COUNTER_NOTIFIES), 7);
+    counter_outcome(rulebook_counters(f.book)[0], 2, OUTCOME_PASSED);
+    counter_outcome(rulebook_counters(f.book)[0], 0, OUTCOME_REFUSED);
+    write_rules(ONE);
+    rulebook_reload(f.book);
+    until_changed(2);
+    assert_int_equal(counter_get_outcome(own, 1, OUTCOME_REFUSED), 3);
+    assert_int_equal(metrics_sum(&source, COUNTER_NOTIFIES), 7);
+}
+
+static void bad_file_changes_nothing(void **context)
+{
+    (void)context;
+    write_rules(ONE);
+    open_book();
+    write_rules(BAD);
+    until_failures(1);
+    first_rule_is("a");
+    const struct rulebook_report *report = rulebook_read_report(f.book);
+    assert_non_null(strstr(report->error, "line 4, column 3: "));
+    assert_non_null(strstr(report->error, "[missing-field]"));
+    assert_int_equal(report->n_changes, 0);
+    rulebook_reload(f.book); /* said again when asked */
+    assert_int_equal(report->n_failures, 2);
+    write_rules(ONE);
+    until_changed(1);
+    assert_string_equal(report->error, "");
+}
+
+static void file_that_is_gone_changes_nothing(void **context)
+{
+    (void)context;
+    write_rules(ONE);
+    open_book();
+    assert_int_equal(unlink(f.path), 0);
+    until_failures(1);
+    first_rule_is("a");
+    write_rules(TWO);
+    until_changed(1);
+    first_rule_is("b");
+    assert_string_equal(rulebook_read_report(f.book)->error, "");
+}
+
+/* Asked again before the workers have left the old rules: the newest comes last. */
+static void newest_of_several_wins(void **context)
+{
+    (void)context;
+    write_rules(ONE);
+    open_book();
+    for (int i = 0; i < 50; i++) {
+        write_rules(i % 2 == 0 ? TWO : ONE);
+        rulebook_reload(f.book);
+    }
+    write_rules(TWO);
+    rulebook_reload(f.book);
+    until_changed(2);
+    first_rule_is("b");
+}
+
+static void last_good_rules_are_served_where_the_file_is_bad(void **context)
+{
+    (void)context;
+    write_rules(ONE);
+    open_book();
+    close_book();
+    char *kept = read_text(f.last_good);
+    assert_string_equal(kept, ONE);
+    free(kept);
+    write_rules(BAD);
+    open_book();
+    first_rule_is("a");
+    assert_true(rulebook_read_report(f.book)->is_last_good);
+    assert_int_equal(rulebook_read_report(f.book)->n_failures, 1);
+    assert_string_not_equal(rulebook_read_report(f.book)->error, "");
+    write_rules(TWO);
+    until_changed(1);
+    first_rule_is("b");
+    assert_false(rulebook_read_report(f.book)->is_last_good);
+    close_book();
+    kept = read_text(f.last_good);
+    assert_string_equal(kept, TWO);
+    free(kept);
+}
+
+static void nothing_is_served_without_good_rules(void **context)
+{
+    (void)context;
+    assert_null(rulebook_open(f.path, f.dir, WORKERS));
+    write_rules(BAD);
+    assert_null(rulebook_open(f.path, f.dir, WORKERS));
+    assert_null(rulebook_open(f.path, NULL, WORKERS));
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+    const struct CMUnitTest tests[] = {
+        TEST(file_that_changes_comes_into_force),
+        TEST(what_was_counted_goes_on),
+        TEST(bad_file_changes_nothing),
+        TEST(file_that_is_gone_changes_nothing),
+        TEST(newest_of_several_wins),
+        TEST(last_good_rules_are_served_where_the_file_is_bad),
+        TEST(nothing_is_served_without_good_rules),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
