@@ -46,6 +46,29 @@ void limit_merge(const struct limit *limit, struct limit_state *state,
     NEVER("algorithm");
 }
 
+int64_t limit_place(const struct limit *limit, const struct limit_state *state)
+{
+    switch (limit->algorithm) {
+    case LIMIT_SLIDING_WINDOW:
+        return state->sliding.window;
+    case LIMIT_TOKEN_BUCKET:
+        return state->bucket.at_ticks;
+    }
+    NEVER("algorithm");
+}
+
+bool limit_settle(const struct limit *limit, struct limit_state *state,
+                  struct instant now, const struct limit_correction *correction)
+{
+    switch (limit->algorithm) {
+    case LIMIT_SLIDING_WINDOW:
+        return sliding_window_settle(limit, state, now, correction);
+    case LIMIT_TOKEN_BUCKET:
+        return token_bucket_settle(limit, state, now, correction);
+    }
+    NEVER("algorithm");
+}
+
 /* A bucket's w is the time to fill it, where that is a whole number of seconds (and not
  * beyond a thousand times `per`, so that products with it stay exact); else the least
  * whole w in which at least one request is refilled. */

@@ -98,6 +98,31 @@ bool limit_take(const struct limit *limit, struct limit_state *state,
 void limit_merge(const struct limit *limit, struct limit_state *state,
                  const struct limit_state *other);
 
+/** What a charge took, and what it should have taken. */
+struct limit_correction {
+    int64_t place;  /* where it was taken, as limit_place said */
+    int64_t amount; /* what was taken: 0 to 10^9 */
+    int64_t truth;  /* what it is to be: likewise; 0 gives all of it back */
+};
+
+/** Where a charge that `state` has just taken stands: its window, or its tick. */
+int64_t limit_place(const struct limit *limit, const struct limit_state *state);
+
+/**
+ * Put a charge right after the fact. Never refused: what is added may leave up to twice
+ * the size used, a debt of one size, waited out like anything used. Never less than
+ * nothing is used.
+ *
+ * A count is corrected in the window it was taken in, exactly as if `truth` had been taken
+ * then, as long as that window counts. A bucket gives back at most what of `amount` has
+ * not drained since, and takes all that is missing now: it is never emptier than if
+ * `truth` had been taken then, and fuller by no more than what drained since.
+ *
+ * @return whether anything changed: not when it comes too late
+ */
+bool limit_settle(const struct limit *limit, struct limit_state *state,
+                  struct instant now, const struct limit_correction *correction);
+
 /** A policy as RateLimit-Policy shows it (draft-ietf-httpapi-ratelimit-headers-11). */
 struct limit_policy {
     int64_t quota;    /* q */
@@ -126,10 +151,15 @@ bool token_bucket_take(const struct limit *limit, struct limit_state *state,
                        struct instant now, int64_t cost, struct limit_answer *answer);
 void token_bucket_merge(const struct limit *limit, struct limit_state *state,
                         const struct limit_state *other);
+bool token_bucket_settle(const struct limit *limit, struct limit_state *state,
+                         struct instant now, const struct limit_correction *correction);
 void sliding_window_align(const struct limit *limit, struct limit_state *state,
                           struct instant now);
 bool sliding_window_take(const struct limit *limit, struct limit_state *state,
                          struct instant now, int64_t cost, struct limit_answer *answer);
 void sliding_window_merge(struct limit_state *state, const struct limit_state *other);
+bool sliding_window_settle(const struct limit *limit, struct limit_state *state,
+                           struct instant now,
+                           const struct limit_correction *correction);
 
 #endif

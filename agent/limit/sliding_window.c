@@ -112,3 +112,40 @@ bool sliding_window_take(const struct limit *limit, struct limit_state *state,
     }
     return answer->is_allowed;
 }
+
+/* What of `change` a count takes: no more than it holds, no more than a debt of one size
+ * leaves room for. */
+static int64_t bounded_change(int64_t count, int64_t change, int64_t room)
+{
+    int64_t most = room > 0 ? room : 0;
+    int64_t most_counted = 2 * LIMIT_AMOUNT_MAX - count;
+    most = most < most_counted ? most : most_counted;
+    if (change < 0) {
+        return change > -count ? change : -count;
+    }
+    return change < most ? change : most;
+}
+
+bool sliding_window_settle(const struct limit *limit, struct limit_state *state,
+                           struct instant now,
+                           const struct limit_correction *correction)
+{
+    int64_t per = limit->per_ticks;
+    struct limit_state rolled = *state;
+    int64_t into = roll(limit, &rolled, now.us / limit->tick_us);
+    int64_t used = rolled.sliding.prev * (per - into) + rolled.sliding.curr * per;
+    bool is_curr = correction->place == rolled.sliding.window;
+    if (!is_curr && correction->place != rolled.sliding.window - 1) {
+        return false;
+    }
+    uint32_t *count = is_curr ? &rolled.sliding.curr : &rolled.sliding.prev;
+    int64_t weight = is_curr ? per : per - into;
+    int64_t change = bounded_change(*count, correction->truth - correction->amount,
+                                    (2 * limit->size * per - used) / weight);
+    if (change == 0) {
+        return false;
+    }
+    *count = (uint32_t)(*count + change);
+    *state = rolled;
+    return true;
+}

@@ -43,6 +43,41 @@ void token_bucket_merge(const struct limit *limit, struct limit_state *state,
     state->bucket.at_ticks = at;
 }
 
+/* What of `amount`, taken at tick `from`, has not drained by tick `to`, x W. */
+static int64_t undrained(const struct limit *limit, int64_t amount, int64_t from,
+                         int64_t to)
+{
+    struct limit_state taken = {.bucket = {amount * limit->per_ticks, from}};
+    return level_at(limit, &taken, to > from ? to : from);
+}
+
+bool token_bucket_settle(const struct limit *limit, struct limit_state *state,
+                         struct instant now, const struct limit_correction *correction)
+{
+    int64_t per = limit->per_ticks;
+    int64_t at = to_ticks(limit, now);
+    if (at < state->bucket.at_ticks) {
+        at = state->bucket.at_ticks;
+    }
+    int64_t level = level_at(limit, state, at);
+    int64_t change = (correction->truth - correction->amount) * per;
+    if (change < 0) {
+        int64_t left = undrained(limit, correction->amount, correction->place, at);
+        left = left < level ? left : level;
+        change = change > -left ? change : -left;
+    } else {
+        int64_t room = 2 * limit->size - div_up(level, per);
+        room = room > 0 ? room * per : 0;
+        change = change < room ? change : room;
+    }
+    if (change == 0) {
+        return false;
+    }
+    state->bucket.level = level + change;
+    state->bucket.at_ticks = at;
+    return true;
+}
+
 bool token_bucket_take(const struct limit *limit, struct limit_state *state,
                        struct instant now, int64_t cost, struct limit_answer *answer)
 {

@@ -57,6 +57,8 @@
       "Costs from arguments that were missing, ill-formed or below min")               \
     X(COSTS_LOWERED, "costs_lowered_total", "Costs from arguments above max")          \
     X(PATHS_AS_THEY_STAND, "paths_as_they_stand_total", "Paths without a normal form") \
+    X(SETTLED_TOO_LATE, "settled_too_late_total",                                      \
+      "Charges settled too late to change anything")                                   \
     X(LOCAL_FILLED, "local_slots_filled_total",                                        \
       "Slots of the local table ever filled")                                          \
     X(LOCAL_EVICTED, "local_evictions_total", "Live counters evicted from the table")  \

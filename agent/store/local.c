@@ -184,32 +184,31 @@ static struct set *set_of(const struct local *local, uint32_t hash_lo)
     return &local->sets[(size_t)(hash_lo * (uint64_t)local->n_sets >> 32)];
 }
 
-static struct hash hash_key(const struct local *local,
-                            const struct store_charge *charge)
+/* The counter's hash: the keyed hash of its key, moved by the digest that names its
+ * limit. Without the secret no two are related. */
+static struct hash hash_counter(const struct local *local, const uint8_t *limit_id,
+                                const uint8_t *key, size_t key_bytes)
 {
     uint8_t out[16];
     struct hash hash;
+    struct hash limit;
     _Static_assert(sizeof(out) == crypto_shorthash_siphashx24_BYTES, "128 bits");
-    (void)crypto_shorthash_siphashx24(out, charge->key, charge->key_bytes,
-                                      local->secret);
+    (void)crypto_shorthash_siphashx24(out, key, key_bytes, local->secret);
     memcpy(&hash, out, sizeof(hash));
+    memcpy(&limit, limit_id, sizeof(limit));
+    hash.lo ^= limit.lo;
+    hash.hi ^= limit.hi;
     return hash;
 }
 
-/* The counter's hash: the keyed hash of its key, moved by the digest that names its
- * limit. Rules with one key share the work; without the secret no two are related. */
 static void place_charges(const struct local *local, const struct store_take *take,
                           struct place *places)
 {
     for (unsigned i = 0; i < take->n_charges; i++) {
         const struct store_charge *charge = &take->charges[i];
-        struct hash limit_id;
-        memcpy(&limit_id, charge->limit_id, sizeof(limit_id));
-        struct hash hash = hash_key(local, charge);
-        hash.lo ^= limit_id.lo;
-        hash.hi ^= limit_id.hi;
-        places[i].hash = hash;
-        places[i].set = set_of(local, (uint32_t)hash.lo);
+        places[i].hash = hash_counter(local, charge->limit_id, charge->key,
+                                      charge->key_bytes);
+        places[i].set = set_of(local, (uint32_t)places[i].hash.lo);
         __builtin_prefetch(places[i].set, 1);
     }
 }
@@ -342,7 +341,7 @@ static void withdraw_all(struct store_take *take, const struct place *places)
     }
 }
 
-static void write_back(struct place *place, const struct store_charge *charge,
+static void write_back(struct place *place, const struct limit_answer *answer,
                        struct instant now, uint16_t pinned, struct counters *counters)
 {
     struct set *set = place->set;
@@ -353,7 +352,7 @@ static void write_back(struct place *place, const struct store_charge *charge,
     set->slots[place->slot] = (struct image_record){
         .hash_hi = place->hash.hi,
         .hash_lo = (uint32_t)place->hash.lo,
-        .expires_s = expiry_s(&charge->answer, now),
+        .expires_s = expiry_s(answer, now),
         .state = place->state,
     };
 }
@@ -381,7 +380,8 @@ static void charge_all(struct store_take *take, struct place *places)
         uint16_t pinned = places[i].slot == NO_SLOT
                               ? pinned_slots(places, take->n_charges, places[i].set)
                               : 0;
-        write_back(&places[i], charge, take->now, pinned, take->counters);
+        write_back(&places[i], &charge->answer, take->now, pinned, take->counters);
+        charge->place = limit_place(charge->limit, &places[i].state);
     }
 }
 
@@ -410,6 +410,45 @@ static void local_take(struct store *store, struct store_take *take)
     take->done(take);
 }
 
+/* Where the counter of a settlement stands; its set is locked. */
+static void find_place(struct place *place, const struct store_settlement *settlement)
+{
+    place->hits = set_hits(place->set, &place->hash);
+    place->slot = (place->hits & place->set->inherited) == 0
+                      ? set_find(place->set, &place->hash, place->hits)
+                      : set_unite(place->set, place, settlement->limit,
+                                  settlement->now);
+    place->state = (struct limit_state){0};
+    if (place->slot != NO_SLOT) {
+        struct limit_state *held = &place->set->slots[place->slot].state;
+        limit_align(settlement->limit, held, settlement->now);
+        place->state = *held;
+    }
+}
+
+static void local_settle(struct store *store, const struct store_settlement *settlement)
+{
+    const struct local *local = to_local(store);
+    struct limit_answer answer;
+    struct place place;
+    place.hash = hash_counter(local, settlement->limit_id, settlement->key,
+                              settlement->key_bytes);
+    place.set = set_of(local, (uint32_t)place.hash.lo);
+
+    set_lock(place.set);
+    find_place(&place, settlement);
+    bool is_changed = limit_settle(settlement->limit, &place.state, settlement->now,
+                                   &settlement->correction);
+    if (is_changed) {
+        (void)limit_take(settlement->limit, &place.state, settlement->now, 0, &answer);
+        write_back(&place, &answer, settlement->now, 0, settlement->counters);
+    }
+    set_unlock(place.set);
+    if (!is_changed) {
+        counter_add(settlement->counters, COUNTER_SETTLED_TOO_LATE, 1);
+    }
+}
+
 static void local_free(struct store *store)
 {
     struct local *local = to_local(store);
@@ -421,6 +460,7 @@ static void local_free(struct store *store)
 static const struct store_ops local_ops = {
     .name = "local",
     .take = local_take,
+    .settle = local_settle,
     .free = local_free,
 };
 

@@ -18,18 +18,18 @@
  * Threads:   any number of threads. Each set has a one-byte lock (test and set, yield
  *            after LOCAL_SPINS_MAX tries). A take locks the sets of all its charges in
  *            address order, holds them for the arithmetic and nothing else, and so is
- *            atomic among threads.
+ *            atomic among threads. A settlement does the same for its one set.
  *
  *            | with           | take, export, import   | free         |
  *            | -------------- | ---------------------- | ------------ |
- *            | take           | concurrent (set locks) | not allowed  |
+ *            | take, settle   | concurrent (set locks) | not allowed  |
  *            | export, import | concurrent (set locks) | not allowed  |
  *
  *            An export locks one set at a time, for a copy: it shows each counter as it
  *            stood at some moment of the export, each once.
  * Errors:    local_new answers NULL with errno when the memory cannot be had.
- * Limits:    LOCAL_COUNTER_BYTES a counter; completes before take returns; allocates,
- *            logs and waits for nothing.
+ * Limits:    LOCAL_COUNTER_BYTES a counter; completes before take and settle return;
+ *            allocates, logs and waits for nothing.
  */
 #ifndef AGENT_STORE_LOCAL_H
 #define AGENT_STORE_LOCAL_H

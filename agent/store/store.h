@@ -6,6 +6,10 @@
  *            refused, nothing is charged. A lenient charge (in shadow, or one that only
  *            warns or degrades) refuses nobody: it is charged when all others are allowed
  *            and it is within its limit.
+ *
+ *            `settle` puts right what a take charged, once its true cost is known: giving
+ *            back is settling to 0. Best effort: nobody waits for it, and what comes too
+ *            late changes nothing. What nothing settles stays charged.
  * Ownership: a take and its charges belong to the caller and stay in place until `done`.
  *            Keys are views that live as long.
  * Threads:   a take is begun, completed and its `done` called on one thread. Whether
@@ -37,6 +41,7 @@ struct store_charge {
     int64_t cost;
     bool is_lenient;
     bool is_charged;            /* out */
+    int64_t place;              /* out, where charged: limit_place of the charge */
     struct limit_answer answer; /* out: after the charge where charged */
 };
 
@@ -52,11 +57,23 @@ struct store_take {
     struct store_charge charges[STORE_CHARGES_MAX];
 };
 
+/** One charge of a take that came to pass, and what it should have been. */
+struct store_settlement {
+    const struct limit *limit;
+    const uint8_t *limit_id; /* limit_id and key as the charge had them */
+    const uint8_t *key;
+    size_t key_bytes;
+    struct limit_correction correction;
+    struct instant now;
+    struct counters *counters; /* of the calling thread */
+};
+
 struct store;
 
 struct store_ops {
     const char *name;
     void (*take)(struct store *store, struct store_take *take);
+    void (*settle)(struct store *store, const struct store_settlement *settlement);
     void (*free)(struct store *store);
 };
 
@@ -68,6 +85,13 @@ struct store {
 static inline void store_take(struct store *store, struct store_take *take)
 {
     store->ops->take(store, take);
+}
+
+/** Settle one charge; begun before this returns, so that nothing of it needs to stay. */
+static inline void store_settle(struct store *store,
+                                const struct store_settlement *settlement)
+{
+    store->ops->settle(store, settlement);
 }
 
 /** Free a store that no thread uses any more. NULL is fine. */

@@ -471,6 +471,62 @@ static void advertised_window(void **context)
     assert_int_equal(t, 38);
 }
 
+static bool settle(const struct limit *limit, struct limit_state *state, int64_t now_us,
+                   int64_t place, int64_t amount, int64_t truth)
+{
+    const struct limit_correction correction = {place, amount, truth};
+    return limit_settle(limit, state, (struct instant){.us = now_us}, &correction);
+}
+
+static void window_gives_back_to_the_window_it_took_from(void **context)
+{
+    (void)context;
+    struct limit limit = sliding(10, MINUTE_US);
+    struct limit_state state = {0};
+    assert_int_equal(pass(&limit, &state, MINUTE_START_US, 10), 10);
+    int64_t place = limit_place(&limit, &state);
+    assert_true(settle(&limit, &state, MINUTE_START_US, place, 1, 0));
+    assert_int_equal(take(&limit, &state, MINUTE_START_US, 0).remaining, 1);
+    int64_t half = MINUTE_START_US + 90 * US_PER_S; /* nine count by half: 4.5 */
+    assert_int_equal(take(&limit, &state, half, 0).remaining, 5);
+    assert_true(settle(&limit, &state, half, place, 5, 0));
+    assert_int_equal(take(&limit, &state, half, 0).remaining, 8);
+    assert_false(settle(&limit, &state, half + MINUTE_US, place, 4, 0));
+}
+
+static void bucket_gives_back_what_has_not_drained(void **context)
+{
+    (void)context;
+    struct limit limit = bucket(10, 10, 10 * US_PER_S); /* one a second */
+    struct limit_state state = {0};
+    assert_true(take(&limit, &state, MINUTE_START_US, 8).is_allowed);
+    int64_t place = limit_place(&limit, &state);
+    int64_t later = MINUTE_START_US + 3 * US_PER_S;
+    assert_true(take(&limit, &state, later, 4).is_allowed); /* 5 + 4 */
+    assert_true(settle(&limit, &state, later, place, 8, 0));
+    assert_int_equal(take(&limit, &state, later, 0).remaining, 6);
+    assert_false(settle(&limit, &state, later + 8 * US_PER_S, place, 8, 0));
+}
+
+static void correction_upward_makes_a_debt_of_one_size_at_most(void **context)
+{
+    (void)context;
+    struct limit limits[] = {sliding(10, MINUTE_US), bucket(10, 10, MINUTE_US)};
+    for (int i = 0; i < 2; i++) {
+        struct limit_state state = {0};
+        assert_true(take(&limits[i], &state, MINUTE_START_US, 1).is_allowed);
+        int64_t place = limit_place(&limits[i], &state);
+        assert_true(settle(&limits[i], &state, MINUTE_START_US, place, 1, 1000));
+        struct limit_answer answer = take(&limits[i], &state, MINUTE_START_US, 1);
+        assert_false(answer.is_allowed);
+        assert_int_equal(answer.remaining, 0);
+        /* 20 are used. A window: they weigh 9 when 11/20 of the next is over. */
+        int64_t wait_us = i == 0 ? MINUTE_US + 33 * US_PER_S : 11 * MINUTE_US / 10;
+        assert_int_equal(answer.retry_us, wait_us);
+        assert_false(settle(&limits[i], &state, MINUTE_START_US, place, 1, 2));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -498,6 +554,9 @@ int main(void)
         cmocka_unit_test(policies_as_headers_show_them),
         cmocka_unit_test(advertised_bucket),
         cmocka_unit_test(advertised_window),
+        cmocka_unit_test(window_gives_back_to_the_window_it_took_from),
+        cmocka_unit_test(bucket_gives_back_what_has_not_drained),
+        cmocka_unit_test(correction_upward_makes_a_debt_of_one_size_at_most),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -666,6 +666,67 @@ static void too_little_memory_is_refused(void **context)
     assert_null(local_new(1000, SECRET));
 }
 
+static void settle(struct fixture *f, const struct store_charge *charge, int64_t truth,
+                   int64_t now_us)
+{
+    struct store_settlement settlement = {
+        .limit = charge->limit,
+        .limit_id = charge->limit_id,
+        .key = charge->key,
+        .key_bytes = charge->key_bytes,
+        .correction = {charge->place, charge->cost, truth},
+        .now = {.us = now_us},
+        .counters = f->counters,
+    };
+    store_settle(f->store, &settlement);
+}
+
+static int64_t remaining(struct fixture *f, const struct limit *limit, int id,
+                         const char *key, int64_t now_us)
+{
+    struct store_take peek = {.n_charges = 1, .charges = {charge_of(limit, id, key)}};
+    peek.charges[0].cost = 0;
+    (void)take_all(f, &peek, now_us);
+    return peek.charges[0].answer.remaining;
+}
+
+static void settled_charge_is_given_back_or_corrected_where_it_was_taken(void **context)
+{
+    struct fixture *f = *context;
+    const struct limit *limits[] = {&TEN, &THREE};
+    for (int i = 0; i < 2; i++) {
+        int64_t size = limits[i]->size;
+        struct store_take take = {.n_charges = 1,
+                                  .charges = {charge_of(limits[i], i, "k")}};
+        assert_true(take_all(f, &take, START_US));
+        assert_int_equal(remaining(f, limits[i], i, "k", START_US), size - 1);
+        settle(f, &take.charges[0], 0, START_US);
+        assert_int_equal(remaining(f, limits[i], i, "k", START_US), size);
+        settle(f, &take.charges[0], 0, START_US); /* again: never below zero */
+        assert_int_equal(remaining(f, limits[i], i, "k", START_US), size);
+        settle(f, &take.charges[0], 3, START_US);
+        assert_int_equal(remaining(f, limits[i], i, "k", START_US), size - 2);
+        settle(f, &take.charges[0], 0, START_US + 600 * US_PER_S);
+    }
+    assert_int_equal(counter_get(f->counters, COUNTER_SETTLED_TOO_LATE), 4);
+}
+
+/* The table may have lost the counter: nothing is given back, a debt is not forgiven. */
+static void settling_an_evicted_counter_makes_it_only_when_something_is_added(
+    void **context)
+{
+    struct fixture *f = *context;
+    struct store_charge charge = charge_of(&TEN, 0, "gone");
+    charge.place = START_US / (60 * US_PER_S);
+    settle(f, &charge, 0, START_US);
+    assert_int_equal(counter_get(f->counters, COUNTER_LOCAL_FILLED), 0);
+    settle(f, &charge, 15, START_US);
+    assert_int_equal(counter_get(f->counters, COUNTER_LOCAL_FILLED), 1);
+    assert_false(take_one(f, &TEN, 0, "gone", START_US));
+    settle(f, &charge, 15, START_US);
+    assert_int_equal(counter_get(f->counters, COUNTER_LOCAL_FILLED), 1);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -693,6 +754,8 @@ int main(void)
         TEST(counters_move_while_threads_race),
         TEST(clock_stepped_back_is_no_lock_out),
         TEST(too_little_memory_is_refused),
+        TEST(settled_charge_is_given_back_or_corrected_where_it_was_taken),
+        TEST(settling_an_evicted_counter_makes_it_only_when_something_is_added),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
