@@ -54,60 +54,56 @@ void spop_ack_begin(struct spop_ack *ack, struct spop_writer *out, uint64_t stre
     SPOP_ENSURE(frame_bytes_max >= SPOP_FRAME_SIZE_MIN);
     SPOP_ENSURE(frame_bytes_max <= SPOP_FRAME_SIZE_MAX);
     size_t start_off = spop_frame_begin(out, SPOP_FRAME_ACK, stream_id, frame_id);
-    *ack = (struct spop_ack){
-        .out = out,
-        .start_off = start_off,
-        .end_off_max = start_off + SPOP_PREFIX_BYTES + frame_bytes_max,
-    };
+    *ack = (struct spop_ack){.out = out, .start_off = start_off, .cap = out->cap};
+    size_t end_off_max = start_off + SPOP_PREFIX_BYTES + frame_bytes_max;
+    out->cap = end_off_max < out->cap ? end_off_max : out->cap;
 }
 
-/* An action goes through a writer of its own and is joined only when complete. */
-static void ack_fork(const struct spop_ack *ack, struct spop_writer *part)
+/* Actions are written by a copy of the writer: one without room leaves no trace. */
+static inline void action_end(struct spop_ack *ack, struct spop_writer w)
 {
-    SPOP_ENSURE(ack->out->len <= ack->end_off_max);
-    spop_writer_fork(ack->out, ack->end_off_max - ack->out->len, part);
-}
-
-static void ack_join(struct spop_ack *ack, const struct spop_writer *part)
-{
-    if (part->status != SPOP_OK) {
+    if (w.status != SPOP_OK) {
         ack->n_left_out++;
         return;
     }
-    spop_writer_join(ack->out, part);
+    ack->out->len = w.len;
     ack->n_actions++;
 }
 
-static void ack_set(struct spop_ack *ack, const struct spop_variable *variable,
-                    const struct spop_value *value)
+static inline void write_head(struct spop_writer *w,
+                              const struct spop_variable *variable)
 {
-    struct spop_bytes head = {.ptr = variable->head, .len = variable->len};
-    struct spop_writer part;
-    ack_fork(ack, &part);
-    spop_write_bytes(&part, head);
-    spop_value_encode(&part, value);
-    ack_join(ack, &part);
+    spop_write_bytes(w,
+                     (struct spop_bytes){.ptr = variable->head, .len = variable->len});
 }
 
 void spop_ack_set_bool(struct spop_ack *ack, const struct spop_variable *variable,
                        bool value)
 {
-    struct spop_value typed = {.type = SPOP_VALUE_BOOL, .boolean = value};
-    ack_set(ack, variable, &typed);
+    struct spop_writer w = *ack->out;
+    write_head(&w, variable);
+    spop_write_u8(&w, spop_value_byte(SPOP_VALUE_BOOL, value));
+    action_end(ack, w);
 }
 
 void spop_ack_set_int64(struct spop_ack *ack, const struct spop_variable *variable,
                         int64_t value)
 {
-    struct spop_value typed = {.type = SPOP_VALUE_INT64, .integer = (uint64_t)value};
-    ack_set(ack, variable, &typed);
+    struct spop_writer w = *ack->out;
+    write_head(&w, variable);
+    spop_write_u8(&w, spop_value_byte(SPOP_VALUE_INT64, false));
+    spop_write_varint(&w, (uint64_t)value);
+    action_end(ack, w);
 }
 
 void spop_ack_set_string(struct spop_ack *ack, const struct spop_variable *variable,
                          struct spop_bytes value)
 {
-    struct spop_value typed = {.type = SPOP_VALUE_STRING, .bytes = value};
-    ack_set(ack, variable, &typed);
+    struct spop_writer w = *ack->out;
+    write_head(&w, variable);
+    spop_write_u8(&w, spop_value_byte(SPOP_VALUE_STRING, false));
+    spop_write_string(&w, value);
+    action_end(ack, w);
 }
 
 void spop_ack_unset(struct spop_ack *ack, const struct spop_variable *variable)
@@ -115,12 +111,11 @@ void spop_ack_unset(struct spop_ack *ack, const struct spop_variable *variable)
     const size_t verb_bytes = 2; /* of a set action: replaced, the rest is the same */
     struct spop_bytes rest = {.ptr = variable->head + verb_bytes,
                               .len = variable->len - verb_bytes};
-    struct spop_writer part;
-    ack_fork(ack, &part);
-    spop_write_u8(&part, ACTION_UNSET);
-    spop_write_u8(&part, ACTION_UNSET_ARGS);
-    spop_write_bytes(&part, rest);
-    ack_join(ack, &part);
+    struct spop_writer w = *ack->out;
+    spop_write_u8(&w, ACTION_UNSET);
+    spop_write_u8(&w, ACTION_UNSET_ARGS);
+    spop_write_bytes(&w, rest);
+    action_end(ack, w);
 }
 
 void spop_ack_end(struct spop_ack *ack)
@@ -131,6 +126,7 @@ void spop_ack_end(struct spop_ack *ack)
         spop_ack_unset(ack, &filler);
     }
     SPOP_ENSURE(ack->n_actions > 0);
+    ack->out->cap = ack->cap;
     spop_frame_end(ack->out, ack->start_off);
 }
 

@@ -42,8 +42,8 @@ void spop_variable_init(struct spop_variable *variable, enum spop_scope scope,
 
 struct spop_ack {
     struct spop_writer *out;
-    size_t start_off;   /* where the frame begins in `out` */
-    size_t end_off_max; /* no byte of the frame at or beyond */
+    size_t start_off; /* where the frame begins in `out` */
+    size_t cap;       /* of `out`, which until end has no more room than the frame */
     unsigned n_actions;
     unsigned n_left_out;
 };

@@ -162,8 +162,27 @@ static inline void spop_write_bytes(struct spop_writer *w, struct spop_bytes byt
 }
 
 void spop_write_be32(struct spop_writer *w, uint32_t value);
-void spop_write_varint(struct spop_writer *w, uint64_t value);
-void spop_write_string(struct spop_writer *w, struct spop_bytes bytes);
+
+static inline void spop_write_varint(struct spop_writer *w, uint64_t value)
+{
+    if (value < SPOP_VARINT_LONG) {
+        spop_write_u8(w, (uint8_t)value);
+        return;
+    }
+    uint8_t buf[SPOP_VARINT_BYTES_MAX];
+    size_t n_bytes = spop_varint_encode(value, buf);
+    spop_write_bytes(w, (struct spop_bytes){.ptr = buf, .len = n_bytes});
+}
+
+static inline void spop_write_string(struct spop_writer *w, struct spop_bytes bytes)
+{
+    size_t start_len = w->len;
+    spop_write_varint(w, bytes.len);
+    spop_write_bytes(w, bytes);
+    if (w->status != SPOP_OK) {
+        w->len = start_len;
+    }
+}
 
 /** Overwrite four bytes written before, at `off` (asserted to be all there). */
 void spop_writer_patch_be32(struct spop_writer *w, size_t off, uint32_t value);

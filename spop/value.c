@@ -1,7 +1,5 @@
 #include "spop/value.h"
 
-#include "spop/ensure.h"
-
 static void value_body_encode(struct spop_writer *w, const struct spop_value *value)
 {
     switch (value->type) {
@@ -34,9 +32,7 @@ void spop_value_encode(struct spop_writer *w, const struct spop_value *value)
     SPOP_ENSURE(value->type <= SPOP_VALUE_BINARY);
     size_t start_len = w->len;
     bool is_true = value->type == SPOP_VALUE_BOOL && value->boolean;
-    unsigned flags = is_true ? SPOP_VALUE_FLAG_TRUE : 0;
-    spop_write_u8(w,
-                  (uint8_t)(flags << SPOP_VALUE_FLAGS_SHIFT | (unsigned)value->type));
+    spop_write_u8(w, spop_value_byte(value->type, is_true));
     value_body_encode(w, value);
     if (w->status != SPOP_OK) {
         w->len = start_len;

@@ -89,6 +89,13 @@ static inline void spop_value_decode(struct spop_reader *r, struct spop_value *v
     }
 }
 
+/** @return the byte that a value begins with; `is_true` is for BOOL alone */
+static inline uint8_t spop_value_byte(enum spop_value_type type, bool is_true)
+{
+    unsigned flags = is_true ? SPOP_VALUE_FLAG_TRUE : 0;
+    return (uint8_t)(flags << SPOP_VALUE_FLAGS_SHIFT | (unsigned)type);
+}
+
 /** Encode `value`; through the writer SPOP_ERR_ROOM. */
 void spop_value_encode(struct spop_writer *w, const struct spop_value *value);
 

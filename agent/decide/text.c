@@ -1,18 +1,10 @@
 #include "agent/decide/text.h"
 
-void text_add_bytes(struct text *text, const char *bytes, size_t len)
-{
-    if (text->is_cut || len > text->cap - text->len) {
-        text->is_cut = true;
-        return;
-    }
-    memcpy(text->buf + text->len, bytes, len);
-    text->len += len;
-}
+#include "agent/base.h"
 
 void text_add_int64(struct text *text, int64_t value)
 {
-    char digits[20]; /* of INT64_MIN, with its sign */
+    UNCLEARED char digits[20]; /* of INT64_MIN, with its sign */
     size_t at = sizeof(digits);
     uint64_t left = value < 0 ? 0 - (uint64_t)value : (uint64_t)value;
     do {

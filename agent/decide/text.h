@@ -27,7 +27,15 @@ static inline struct text text_in(char *buf, size_t cap)
     return (struct text){.buf = buf, .cap = cap};
 }
 
-void text_add_bytes(struct text *text, const char *bytes, size_t len);
+static inline void text_add_bytes(struct text *text, const char *bytes, size_t len)
+{
+    if (text->is_cut || len > text->cap - text->len) {
+        text->is_cut = true;
+        return;
+    }
+    memcpy(text->buf + text->len, bytes, len);
+    text->len += len;
+}
 
 /** Append a NUL-terminated string, without its NUL. */
 static inline void text_add(struct text *text, const char *string)
