@@ -14,7 +14,11 @@ void limit_align(const struct limit *limit, struct limit_state *state,
         sliding_window_align(limit, state, now);
         return;
     case LIMIT_TOKEN_BUCKET:
+    case LIMIT_LEAKY_BUCKET:
         token_bucket_align(limit, state, now);
+        return;
+    case LIMIT_FIXED_WINDOW:
+        fixed_window_align(limit, state, now);
         return;
     }
     NEVER("algorithm");
@@ -28,6 +32,10 @@ bool limit_take(const struct limit *limit, struct limit_state *state,
         return sliding_window_take(limit, state, now, cost, answer);
     case LIMIT_TOKEN_BUCKET:
         return token_bucket_take(limit, state, now, cost, answer);
+    case LIMIT_FIXED_WINDOW:
+        return fixed_window_take(limit, state, now, cost, answer);
+    case LIMIT_LEAKY_BUCKET:
+        return leaky_bucket_take(limit, state, now, cost, answer);
     }
     NEVER("algorithm");
 }
@@ -40,7 +48,11 @@ void limit_merge(const struct limit *limit, struct limit_state *state,
         sliding_window_merge(state, other);
         return;
     case LIMIT_TOKEN_BUCKET:
+    case LIMIT_LEAKY_BUCKET:
         token_bucket_merge(limit, state, other);
+        return;
+    case LIMIT_FIXED_WINDOW:
+        fixed_window_merge(state, other);
         return;
     }
     NEVER("algorithm");
@@ -51,7 +63,10 @@ int64_t limit_place(const struct limit *limit, const struct limit_state *state)
     switch (limit->algorithm) {
     case LIMIT_SLIDING_WINDOW:
         return state->sliding.window;
+    case LIMIT_FIXED_WINDOW:
+        return state->fixed.window;
     case LIMIT_TOKEN_BUCKET:
+    case LIMIT_LEAKY_BUCKET:
         return state->bucket.at_ticks;
     }
     NEVER("algorithm");
@@ -63,10 +78,19 @@ bool limit_settle(const struct limit *limit, struct limit_state *state,
     switch (limit->algorithm) {
     case LIMIT_SLIDING_WINDOW:
         return sliding_window_settle(limit, state, now, correction);
+    case LIMIT_FIXED_WINDOW:
+        return fixed_window_settle(limit, state, now, correction);
     case LIMIT_TOKEN_BUCKET:
+    case LIMIT_LEAKY_BUCKET:
         return token_bucket_settle(limit, state, now, correction);
     }
     NEVER("algorithm");
+}
+
+static bool is_bucket(const struct limit *limit)
+{
+    return limit->algorithm == LIMIT_TOKEN_BUCKET
+           || limit->algorithm == LIMIT_LEAKY_BUCKET;
 }
 
 /* A bucket's w is the time to fill it, where that is a whole number of seconds (and not
@@ -95,15 +119,22 @@ static void describe_bucket(const struct limit *limit, struct limit_policy *poli
     policy->burst = limit->size;
 }
 
+/* Days of 23 and 25 hours, months of 28 to 31 days. */
+static bool has_uneven_windows(const struct limit *limit)
+{
+    return limit->calendar != NULL && !calendar_is_even(limit->calendar);
+}
+
 void limit_describe(const struct limit *limit, struct limit_policy *policy)
 {
     *policy = (struct limit_policy){.quota = limit->size};
-    if (limit->algorithm == LIMIT_TOKEN_BUCKET && limit->requests > 0) {
+    if (is_bucket(limit) && limit->requests > 0) {
         describe_bucket(limit, policy);
         return;
     }
     int64_t per_us = limit->per_ticks * limit->tick_us;
-    policy->window_s = per_us % US_PER_S == 0 ? per_us / US_PER_S : 0;
+    bool is_true = per_us % US_PER_S == 0 && !has_uneven_windows(limit);
+    policy->window_s = is_true ? per_us / US_PER_S : 0;
 }
 
 void limit_advertise(const struct limit *limit, const struct limit_policy *policy,
@@ -120,7 +151,7 @@ void limit_advertise(const struct limit *limit, const struct limit_policy *polic
         }
         return;
     }
-    if (limit->algorithm == LIMIT_TOKEN_BUCKET && policy->quota > 0) {
+    if (is_bucket(limit) && policy->quota > 0) {
         *effective_s = div_up(*available * policy->window_s, policy->quota);
     } else {
         *effective_s = us_to_s_up(answer->window_end_us);

@@ -18,6 +18,7 @@
 
 #include "agent/base.h"
 #include "agent/clock.h"
+#include "agent/limit/calendar.h"
 
 /** A wait that never ends. */
 #define LIMIT_NEVER INT64_MAX
@@ -34,14 +35,24 @@
 enum limit_algorithm {
     LIMIT_SLIDING_WINDOW = 0,
     LIMIT_TOKEN_BUCKET,
+    LIMIT_FIXED_WINDOW,
+    LIMIT_LEAKY_BUCKET,
+};
+
+enum {
+    LIMIT_ALGORITHMS = LIMIT_LEAKY_BUCKET + 1
 };
 
 struct limit {
     enum limit_algorithm algorithm;
     int64_t requests;  /* 0 to 10^9 in `per` */
-    int64_t size;      /* most at once: burst of a token bucket, else requests */
+    int64_t size;      /* most at once: burst of a token bucket, limit_leaky_size of a
+                        * leaky one, else requests */
     int64_t per_ticks; /* W: 1 to 10^6 */
     int64_t tick_us;   /* a power of ten */
+    int64_t max_delay_ticks;         /* D: of a leaky bucket, at most W */
+    const struct calendar *calendar; /* of a fixed window that follows the calendar;
+                                      * `per` is then its longest. NULL: none does */
 };
 
 struct limit_state {
@@ -55,6 +66,11 @@ struct limit_state {
             int64_t level;    /* used tokens x W */
             int64_t at_ticks; /* when level was right */
         } bucket;
+        struct {
+            uint32_t count; /* charged in `window` */
+            uint32_t zero;
+            int64_t window; /* since the epoch; of a calendar: wall-clock start, in s */
+        } fixed;
     };
 };
 
@@ -64,7 +80,8 @@ struct limit_answer {
     int64_t remaining;     /* the largest cost that would still pass now */
     int64_t reset_us;      /* until the counter is as if untouched */
     int64_t retry_us;      /* refused: least wait for this cost alone, or LIMIT_NEVER */
-    int64_t window_end_us; /* sliding window: until the current window ends */
+    int64_t window_end_us; /* windows: until the current one ends */
+    int64_t delay_us;      /* leaky bucket: how long to hold back what is allowed */
 };
 
 /**
@@ -144,7 +161,46 @@ void limit_advertise(const struct limit *limit, const struct limit_policy *polic
 /** A number of ticks as a wait; at most LIMIT_WAIT_US_MAX. */
 int64_t limit_ticks_to_us(const struct limit *limit, int64_t ticks);
 
-/** The two algorithms, called through those above (also by the tests of each). */
+/** The largest cost that an empty leaky bucket takes: 1, and what drains in max_delay. */
+int64_t limit_leaky_size(const struct limit *limit);
+
+/** Two counts of one window as one, cut where a sum would not be exact. */
+static inline uint32_t limit_add_counts(uint32_t a, uint32_t b)
+{
+    int64_t sum = (int64_t)a + b;
+    return (uint32_t)(sum < 2 * LIMIT_AMOUNT_MAX ? sum : 2 * LIMIT_AMOUNT_MAX);
+}
+
+/** What of `change` a count takes: no more than it holds, no more than there is room
+ * for, and so that a sum stays exact. */
+static inline int64_t limit_bound_change(int64_t count, int64_t change, int64_t room)
+{
+    int64_t most = room > 0 ? room : 0;
+    int64_t most_counted = 2 * LIMIT_AMOUNT_MAX - count;
+    most = most < most_counted ? most : most_counted;
+    if (change < 0) {
+        return change > -count ? change : -count;
+    }
+    return change < most ? change : most;
+}
+
+/** The algorithms, called through those above (also by the tests of each). */
+void fixed_window_align(const struct limit *limit, struct limit_state *state,
+                        struct instant now);
+bool fixed_window_take(const struct limit *limit, struct limit_state *state,
+                       struct instant now, int64_t cost, struct limit_answer *answer);
+void fixed_window_merge(struct limit_state *state, const struct limit_state *other);
+bool fixed_window_settle(const struct limit *limit, struct limit_state *state,
+                         struct instant now, const struct limit_correction *correction);
+bool leaky_bucket_take(const struct limit *limit, struct limit_state *state,
+                       struct instant now, int64_t cost, struct limit_answer *answer);
+/** The level of a bucket of either kind at a tick that is not before the state's. */
+int64_t token_bucket_level(const struct limit *limit, const struct limit_state *state,
+                           int64_t at_ticks);
+/** ... and of one that is aligned, at `now`; `*at_ticks` is the tick of that. */
+int64_t token_bucket_level_now(const struct limit *limit,
+                               const struct limit_state *state, struct instant now,
+                               int64_t *at_ticks);
 void token_bucket_align(const struct limit *limit, struct limit_state *state,
                         struct instant now);
 bool token_bucket_take(const struct limit *limit, struct limit_state *state,

@@ -36,12 +36,6 @@ static int64_t roll(const struct limit *limit, struct limit_state *state,
     return now_ticks % limit->per_ticks;
 }
 
-static uint32_t add_counts(uint32_t a, uint32_t b)
-{
-    int64_t sum = (int64_t)a + b;
-    return (uint32_t)(sum < 2 * LIMIT_AMOUNT_MAX ? sum : 2 * LIMIT_AMOUNT_MAX);
-}
-
 void sliding_window_merge(struct limit_state *state, const struct limit_state *other)
 {
     struct limit_state more = *other;
@@ -50,8 +44,8 @@ void sliding_window_merge(struct limit_state *state, const struct limit_state *o
     } else {
         turn(state, more.sliding.window);
     }
-    state->sliding.prev = add_counts(state->sliding.prev, more.sliding.prev);
-    state->sliding.curr = add_counts(state->sliding.curr, more.sliding.curr);
+    state->sliding.prev = limit_add_counts(state->sliding.prev, more.sliding.prev);
+    state->sliding.curr = limit_add_counts(state->sliding.curr, more.sliding.curr);
 }
 
 /* The tick of a window from which `weighed x (W - tick) <= room x W` holds. */
@@ -102,6 +96,7 @@ bool sliding_window_take(const struct limit *limit, struct limit_state *state,
                        : rolled.sliding.prev > 0 ? answer->window_end_us
                                                  : 0;
     answer->retry_us = 0;
+    answer->delay_us = 0;
     if (!answer->is_allowed) {
         int64_t at_us = start_us + into * limit->tick_us;
         answer->retry_us = cost > limit->size
@@ -111,19 +106,6 @@ bool sliding_window_take(const struct limit *limit, struct limit_state *state,
                                            * limit->tick_us;
     }
     return answer->is_allowed;
-}
-
-/* What of `change` a count takes: no more than it holds, no more than a debt of one size
- * leaves room for. */
-static int64_t bounded_change(int64_t count, int64_t change, int64_t room)
-{
-    int64_t most = room > 0 ? room : 0;
-    int64_t most_counted = 2 * LIMIT_AMOUNT_MAX - count;
-    most = most < most_counted ? most : most_counted;
-    if (change < 0) {
-        return change > -count ? change : -count;
-    }
-    return change < most ? change : most;
 }
 
 bool sliding_window_settle(const struct limit *limit, struct limit_state *state,
@@ -140,8 +122,8 @@ bool sliding_window_settle(const struct limit *limit, struct limit_state *state,
     }
     uint32_t *count = is_curr ? &rolled.sliding.curr : &rolled.sliding.prev;
     int64_t weight = is_curr ? per : per - into;
-    int64_t change = bounded_change(*count, correction->truth - correction->amount,
-                                    (2 * limit->size * per - used) / weight);
+    int64_t change = limit_bound_change(*count, correction->truth - correction->amount,
+                                        (2 * limit->size * per - used) / weight);
     if (change == 0) {
         return false;
     }

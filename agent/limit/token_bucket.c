@@ -17,9 +17,8 @@ void token_bucket_align(const struct limit *limit, struct limit_state *state,
     }
 }
 
-/* The level at a tick that is not before the state's. */
-static int64_t level_at(const struct limit *limit, const struct limit_state *state,
-                        int64_t at)
+int64_t token_bucket_level(const struct limit *limit, const struct limit_state *state,
+                           int64_t at)
 {
     int64_t level = state->bucket.level;
     if (limit->requests == 0) {
@@ -31,6 +30,17 @@ static int64_t level_at(const struct limit *limit, const struct limit_state *sta
     return elapsed >= until_empty ? 0 : level - elapsed * limit->requests;
 }
 
+int64_t token_bucket_level_now(const struct limit *limit,
+                               const struct limit_state *state, struct instant now,
+                               int64_t *at)
+{
+    *at = to_ticks(limit, now);
+    if (*at < state->bucket.at_ticks) {
+        *at = state->bucket.at_ticks;
+    }
+    return token_bucket_level(limit, state, *at);
+}
+
 void token_bucket_merge(const struct limit *limit, struct limit_state *state,
                         const struct limit_state *other)
 {
@@ -38,7 +48,8 @@ void token_bucket_merge(const struct limit *limit, struct limit_state *state,
     int64_t at = state->bucket.at_ticks > other->bucket.at_ticks
                      ? state->bucket.at_ticks
                      : other->bucket.at_ticks;
-    int64_t level = level_at(limit, state, at) + level_at(limit, other, at);
+    int64_t level = token_bucket_level(limit, state, at)
+                    + token_bucket_level(limit, other, at);
     state->bucket.level = level < most ? level : most;
     state->bucket.at_ticks = at;
 }
@@ -48,18 +59,15 @@ static int64_t undrained(const struct limit *limit, int64_t amount, int64_t from
                          int64_t to)
 {
     struct limit_state taken = {.bucket = {amount * limit->per_ticks, from}};
-    return level_at(limit, &taken, to > from ? to : from);
+    return token_bucket_level(limit, &taken, to > from ? to : from);
 }
 
 bool token_bucket_settle(const struct limit *limit, struct limit_state *state,
                          struct instant now, const struct limit_correction *correction)
 {
     int64_t per = limit->per_ticks;
-    int64_t at = to_ticks(limit, now);
-    if (at < state->bucket.at_ticks) {
-        at = state->bucket.at_ticks;
-    }
-    int64_t level = level_at(limit, state, at);
+    int64_t at = 0;
+    int64_t level = token_bucket_level_now(limit, state, now, &at);
     int64_t change = (correction->truth - correction->amount) * per;
     if (change < 0) {
         int64_t left = undrained(limit, correction->amount, correction->place, at);
@@ -82,11 +90,8 @@ bool token_bucket_take(const struct limit *limit, struct limit_state *state,
                        struct instant now, int64_t cost, struct limit_answer *answer)
 {
     int64_t per = limit->per_ticks;
-    int64_t at = to_ticks(limit, now);
-    if (at < state->bucket.at_ticks) {
-        at = state->bucket.at_ticks;
-    }
-    int64_t level = level_at(limit, state, at);
+    int64_t at = 0;
+    int64_t level = token_bucket_level_now(limit, state, now, &at);
     bool fits = level + cost * per <= limit->size * per;
     answer->is_allowed = cost == 0 || fits;
     if (answer->is_allowed && cost > 0) {
@@ -98,6 +103,7 @@ bool token_bucket_take(const struct limit *limit, struct limit_state *state,
     answer->remaining = free_level > 0 ? free_level / per : 0;
     answer->window_end_us = 0;
     answer->retry_us = 0;
+    answer->delay_us = 0;
     if (limit->requests == 0) {
         answer->reset_us = level > 0 ? LIMIT_NEVER : 0;
         answer->retry_us = answer->is_allowed ? 0 : LIMIT_NEVER;

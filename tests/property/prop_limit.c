@@ -1,4 +1,4 @@
-/* Laws of the two algorithms over random traces, by clocks that differ by up to 1 s: each
+/* Laws of the algorithms over random traces, by clocks that differ by up to 1 s: each
  * step against a slow model that keeps the whole history, exact in 128 bits; what is
  * admitted against the stated bound; retry and reset against the algorithm itself, a
  * microsecond before and at the time. */
@@ -25,6 +25,7 @@ enum {
 struct event {
     int64_t at_us;
     int64_t cost;
+    int64_t goes_us; /* after its delay, in whole ticks */
 };
 
 /* The history of one trace: what was admitted, in order of time. */
@@ -54,7 +55,7 @@ static void make_limit(struct prng *prng, struct limit *limit)
     static const int64_t AMOUNTS[] = {1, 2, 3, 10, 60, 1000, 1000000, 1000000000};
     int64_t per_us = PERS_US[prng_below(prng, 8)];
     *limit = (struct limit){
-        .algorithm = (enum limit_algorithm)prng_below(prng, 2),
+        .algorithm = (enum limit_algorithm)prng_below(prng, LIMIT_ALGORITHMS),
         .requests = AMOUNTS[prng_below(prng, 8)],
         .tick_us = 1,
     };
@@ -62,8 +63,21 @@ static void make_limit(struct prng *prng, struct limit *limit)
         limit->tick_us *= 10;
     }
     limit->per_ticks = per_us / limit->tick_us;
-    limit->size = limit->algorithm == LIMIT_TOKEN_BUCKET ? AMOUNTS[prng_below(prng, 8)]
-                                                         : limit->requests;
+    limit->size = limit->requests;
+    if (limit->algorithm == LIMIT_TOKEN_BUCKET) {
+        limit->size = AMOUNTS[prng_below(prng, 8)];
+    } else if (limit->algorithm == LIMIT_LEAKY_BUCKET) {
+        limit->max_delay_ticks = 1
+                                 + (int64_t)prng_below(prng,
+                                                       (uint64_t)limit->per_ticks);
+        limit->size = limit_leaky_size(limit);
+    }
+}
+
+static bool is_window(const struct limit *limit)
+{
+    return limit->algorithm == LIMIT_SLIDING_WINDOW
+           || limit->algorithm == LIMIT_FIXED_WINDOW;
 }
 
 /* Used tokens x W at a tick, from the whole history: max-plus, nothing cut. */
@@ -95,6 +109,7 @@ static wide window_used(const struct trace *t, int64_t now_ticks)
         prev += of == window - 1 ? t->admitted.events[i].cost : 0;
         curr += of == window ? t->admitted.events[i].cost : 0;
     }
+    prev = t->limit.algorithm == LIMIT_SLIDING_WINDOW ? prev : 0;
     return prev * (per - now_ticks % per) + curr * per;
 }
 
@@ -106,7 +121,7 @@ static int64_t effective_us(const struct trace *t)
         return t->now_us;
     }
     int64_t stamp_us = t->admitted.events[t->admitted.n - 1].at_us;
-    if (t->limit.algorithm == LIMIT_SLIDING_WINDOW) {
+    if (is_window(&t->limit)) {
         stamp_us -= stamp_us % per_us_of(&t->limit);
     }
     return t->now_us > stamp_us ? t->now_us : stamp_us;
@@ -115,8 +130,42 @@ static int64_t effective_us(const struct trace *t)
 static wide model_used(const struct trace *t)
 {
     int64_t now_ticks = effective_us(t) / t->limit.tick_us;
-    return t->limit.algorithm == LIMIT_TOKEN_BUCKET ? bucket_level(t, now_ticks)
-                                                    : window_used(t, now_ticks);
+    return is_window(&t->limit) ? window_used(t, now_ticks)
+                                : bucket_level(t, now_ticks);
+}
+
+/* What `used` x W may be at most for a cost to pass. */
+static wide model_room(const struct limit *limit, int64_t cost)
+{
+    if (limit->algorithm == LIMIT_LEAKY_BUCKET) {
+        return (wide)limit->requests * limit->max_delay_ticks
+               - (wide)(cost - 1) * limit->per_ticks;
+    }
+    return (wide)(limit->size - cost) * limit->per_ticks;
+}
+
+/* The largest cost that passes, by trying: the room falls as the cost rises. */
+static int64_t model_remaining(const struct limit *limit, wide used)
+{
+    int64_t passes = 0;
+    int64_t fails = limit->size + 1;
+    while (fails - passes > 1) {
+        int64_t cost = passes + (fails - passes) / 2;
+        if (used <= model_room(limit, cost)) {
+            passes = cost;
+        } else {
+            fails = cost;
+        }
+    }
+    return passes;
+}
+
+/* In ticks: all that is in front has drained. */
+static wide model_delay(const struct limit *limit, wide used)
+{
+    return limit->algorithm == LIMIT_LEAKY_BUCKET
+               ? (used + limit->requests - 1) / limit->requests
+               : 0;
 }
 
 static bool would_pass(const struct trace *t, int64_t at_us, int64_t cost)
@@ -157,10 +206,8 @@ static void step(struct trace *t, int64_t cost)
     struct limit_answer answer;
     limit_align(&t->limit, &t->state, (struct instant){.us = t->now_us});
     assert_memory_equal(&before, &t->state, sizeof(before)); /* no step of the clock */
-    wide size = (wide)t->limit.size * t->limit.per_ticks;
     wide used = model_used(t);
-    wide charge = (wide)cost * t->limit.per_ticks;
-    bool want = cost == 0 || used + charge <= size;
+    bool want = cost == 0 || used <= model_room(&t->limit, cost);
 
     bool is_allowed = limit_take(&t->limit, &t->state,
                                  (struct instant){.us = t->now_us}, cost, &answer);
@@ -168,37 +215,62 @@ static void step(struct trace *t, int64_t cost)
     assert_int_equal(answer.is_allowed, want);
     if (!is_allowed || cost == 0) {
         assert_memory_equal(&before, &t->state, sizeof(before));
+        assert_int_equal(answer.delay_us, 0);
     }
     if (!is_allowed) {
         assert_int_equal(answer.retry_us == LIMIT_NEVER, cost > t->limit.size);
     }
     if (is_allowed && cost > 0) {
+        wide delay_us = model_delay(&t->limit, used) * t->limit.tick_us;
+        assert_true(answer.delay_us == delay_us);
+        assert_true(answer.delay_us <= t->limit.max_delay_ticks * t->limit.tick_us);
         struct event event = {.at_us = effective_us(t), .cost = cost};
+        event.goes_us = event.at_us / t->limit.tick_us * t->limit.tick_us
+                        + answer.delay_us;
         t->admitted.events[t->admitted.n++] = event;
-        used += charge;
+        used += (wide)cost * t->limit.per_ticks;
     }
-    wide left = size > used ? (size - used) / t->limit.per_ticks : 0;
-    assert_int_equal(answer.remaining, (int64_t)left);
+    assert_int_equal(answer.remaining, model_remaining(&t->limit, used));
     check_waits(t, &answer, cost);
 }
 
-/* Over every span that begins with an event: burst + requests x span for a bucket (a
- * tick more, since time is cut to ticks), below twice the limit for a window. */
+/* What may be admitted from one event on until another, which is of `cost`, x W. Ticks
+ * are those between the two, and one that is cut off. */
+static wide most_between(const struct limit *limit, int64_t ticks, int64_t cost)
+{
+    wide flow = (wide)ticks * limit->requests;
+    switch (limit->algorithm) {
+    case LIMIT_TOKEN_BUCKET:
+        return (wide)limit->size * limit->per_ticks + flow;
+    case LIMIT_LEAKY_BUCKET: /* by the time it is let go */
+        return flow + (wide)cost * limit->per_ticks;
+    case LIMIT_SLIDING_WINDOW: /* below, not at */
+        return 2 * (wide)limit->size * limit->per_ticks - 1;
+    case LIMIT_FIXED_WINDOW:
+        return 2 * (wide)limit->size * limit->per_ticks;
+    }
+    fail();
+    return 0;
+}
+
+/* The stated bound, over every span that begins with an event. */
 static void check_bound(const struct trace *t)
 {
     for (unsigned i = 0; i < t->admitted.n; i++) {
         wide sum = 0;
         for (unsigned j = i; j < t->admitted.n; j++) {
-            int64_t span_us = t->admitted.events[j].at_us - t->admitted.events[i].at_us;
-            sum += t->admitted.events[j].cost;
-            if (t->limit.algorithm == LIMIT_TOKEN_BUCKET) {
-                wide ticks = span_us / t->limit.tick_us + 1;
-                wide most = (wide)t->limit.size * t->limit.per_ticks
-                            + ticks * t->limit.requests;
-                assert_true(sum * t->limit.per_ticks <= most);
-            } else if (span_us < per_us_of(&t->limit)) {
-                assert_true(sum < 2 * (wide)t->limit.size);
+            const struct event *from = &t->admitted.events[i];
+            const struct event *to = &t->admitted.events[j];
+            bool goes_later = t->limit.algorithm == LIMIT_LEAKY_BUCKET;
+            int64_t span_us = goes_later ? to->goes_us - from->goes_us
+                                         : to->at_us - from->at_us;
+            sum += to->cost;
+            if (is_window(&t->limit) && span_us >= per_us_of(&t->limit)) {
+                break;
             }
+            assert_true(
+                sum * t->limit.per_ticks
+                <= most_between(&t->limit, span_us / t->limit.tick_us + 1, to->cost));
         }
     }
 }
@@ -264,7 +336,7 @@ static void traces_agree_with_the_model_and_keep_the_bounds(void **context)
 /* The longest that a counter at its limit makes the smallest cost wait. */
 static int64_t longest_wait_us(const struct limit *limit)
 {
-    if (limit->algorithm == LIMIT_SLIDING_WINDOW) {
+    if (is_window(limit)) {
         return 2 * per_us_of(limit);
     }
     return limit_ticks_to_us(limit,
@@ -275,12 +347,12 @@ static int64_t longest_wait_us(const struct limit *limit)
 static wide most_in(const struct limit *limit, int64_t passed_us, int n_stamps)
 {
     wide periods = passed_us / per_us_of(limit) + 2;
-    if (limit->algorithm == LIMIT_SLIDING_WINDOW) {
+    if (is_window(limit)) {
         return limit->size * periods + (wide)limit->size * n_stamps;
     }
     /* at each stamp less than a tick is rounded to one */
     wide refill = (wide)limit->requests * (passed_us / limit->tick_us + 1 + n_stamps);
-    return (wide)limit->size * (1 + n_stamps) + refill / limit->per_ticks + 1;
+    return (wide)(limit->size + 1) * (1 + n_stamps) + refill / limit->per_ticks + 1;
 }
 
 /* One trace by a clock that is stepped back a few times, by more than clocks differ. */

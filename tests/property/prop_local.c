@@ -28,10 +28,26 @@ enum {
 static const uint8_t secret[LOCAL_SECRET_BYTES] = {1, 2, 3};
 static const uint8_t limit_ids[LIMITS][STORE_LIMIT_ID_BYTES] = {{1}, {2}, {3}, {4}};
 static const struct limit limits[LIMITS] = {
-    {LIMIT_SLIDING_WINDOW, 10, 10, 600000, 100}, /* 10 in 60 s */
-    {LIMIT_TOKEN_BUCKET, 1, 3, 1000000, 1},      /* 3 at once, one a second */
-    {LIMIT_SLIDING_WINDOW, 2, 2, 100000, 1},     /* 2 in 100 ms */
-    {LIMIT_TOKEN_BUCKET, 100, 20, 360000, 10000} /* 20 at once, 100 an hour */
+    {.algorithm = LIMIT_SLIDING_WINDOW,
+     .requests = 10,
+     .size = 10,
+     .per_ticks = 600000,
+     .tick_us = 100}, /* 10 in 60 s */
+    {.algorithm = LIMIT_TOKEN_BUCKET,
+     .requests = 1,
+     .size = 3,
+     .per_ticks = 1000000,
+     .tick_us = 1}, /* 3 at once, one a second */
+    {.algorithm = LIMIT_SLIDING_WINDOW,
+     .requests = 2,
+     .size = 2,
+     .per_ticks = 100000,
+     .tick_us = 1}, /* 2 in 100 ms */
+    {.algorithm = LIMIT_TOKEN_BUCKET,
+     .requests = 100,
+     .size = 20,
+     .per_ticks = 360000,
+     .tick_us = 10000}, /* 20 at once, 100 an hour */
 };
 
 /* One run: the table, and what a perfect memory holds for each counter. */

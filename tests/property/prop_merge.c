@@ -38,7 +38,7 @@ static void make_limit(struct prng *prng, struct limit *limit)
     static const int64_t REQUESTS[] = {1, 10, 1000, LIMIT_AMOUNT_MAX};
     int64_t per_us = PERS_US[prng_below(prng, 5)];
     *limit = (struct limit){
-        .algorithm = (enum limit_algorithm)prng_below(prng, 2),
+        .algorithm = (enum limit_algorithm)prng_below(prng, LIMIT_ALGORITHMS),
         .requests = REQUESTS[prng_below(prng, 4)],
         .size = LIMIT_AMOUNT_MAX,
         .tick_us = 1,
@@ -47,6 +47,11 @@ static void make_limit(struct prng *prng, struct limit *limit)
         limit->tick_us *= 10;
     }
     limit->per_ticks = per_us / limit->tick_us;
+    limit->max_delay_ticks = limit->per_ticks;
+    if (limit->algorithm == LIMIT_LEAKY_BUCKET) {
+        limit->requests = LIMIT_AMOUNT_MAX; /* they say how much it takes at once */
+        limit->size = limit_leaky_size(limit);
+    }
 }
 
 static void charge(const struct trace *t, struct limit_state *state, int64_t cost)
@@ -151,7 +156,8 @@ static void merged_is_what_one_counter_would_hold(void **context)
         struct limit_state other_way = merged(&t, 1);
         assert_memory_equal(&state, &other_way, sizeof(state));
         check_identity(&t, &state);
-        if (t.limit.algorithm == LIMIT_TOKEN_BUCKET) {
+        if (t.limit.algorithm == LIMIT_TOKEN_BUCKET
+            || t.limit.algorithm == LIMIT_LEAKY_BUCKET) {
             check_bucket(&t, &state);
         } else {
             check_window(&t, &state);

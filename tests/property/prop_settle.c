@@ -47,7 +47,7 @@ static void make_limit(struct prng *prng, struct limit *limit)
     static const int64_t AMOUNTS[] = {1, 3, 10, 60, 1000, LIMIT_AMOUNT_MAX};
     int64_t per_us = PERS_US[prng_below(prng, 5)];
     *limit = (struct limit){
-        .algorithm = (enum limit_algorithm)prng_below(prng, 2),
+        .algorithm = (enum limit_algorithm)prng_below(prng, LIMIT_ALGORITHMS),
         .requests = AMOUNTS[prng_below(prng, 6)],
         .tick_us = 1,
     };
@@ -57,11 +57,24 @@ static void make_limit(struct prng *prng, struct limit *limit)
     limit->per_ticks = per_us / limit->tick_us;
     limit->size = limit->algorithm == LIMIT_TOKEN_BUCKET ? AMOUNTS[prng_below(prng, 6)]
                                                          : limit->requests;
+    if (limit->algorithm == LIMIT_LEAKY_BUCKET) {
+        limit->max_delay_ticks = 1
+                                 + (int64_t)prng_below(prng,
+                                                       (uint64_t)limit->per_ticks);
+        limit->size = limit_leaky_size(limit);
+    }
 }
 
 static bool is_bucket(const struct trace *t)
 {
-    return t->limit.algorithm == LIMIT_TOKEN_BUCKET;
+    return t->limit.algorithm == LIMIT_TOKEN_BUCKET
+           || t->limit.algorithm == LIMIT_LEAKY_BUCKET;
+}
+
+/* For how many windows more a count weighs. */
+static int64_t windows_after(const struct limit *limit)
+{
+    return limit->algorithm == LIMIT_SLIDING_WINDOW;
 }
 
 /* Time does not go back behind what the counter has seen. */
@@ -94,9 +107,10 @@ static wide model_used(const struct trace *t)
     int64_t into = tick / per < place ? 0 : tick % per;
     for (unsigned i = 0; i < t->n; i++) {
         int64_t age = place - t->events[i].place;
-        used += age == 0   ? (wide)t->events[i].cost * per
-                : age == 1 ? (wide)t->events[i].cost * (per - into)
-                           : 0;
+        used += age == 0 ? (wide)t->events[i].cost * per
+                : age == windows_after(&t->limit)
+                    ? (wide)t->events[i].cost * (per - into)
+                    : 0;
     }
     return used;
 }
@@ -112,6 +126,10 @@ static struct limit_answer look(const struct trace *t)
 static int64_t left_of(const struct limit *limit, wide used)
 {
     wide size = (wide)limit->size * limit->per_ticks;
+    wide most = (wide)limit->requests * limit->max_delay_ticks;
+    if (limit->algorithm == LIMIT_LEAKY_BUCKET) {
+        return used <= most ? (int64_t)((most - used) / limit->per_ticks) + 1 : 0;
+    }
     return used < size ? (int64_t)((size - used) / limit->per_ticks) : 0;
 }
 
@@ -153,8 +171,11 @@ static wide state_used(const struct trace *t)
                      - (wide)(elapsed > 0 ? elapsed : 0) * t->limit.requests;
         return level > 0 ? level : 0;
     }
-    int64_t age = tick / per - copy.sliding.window;
+    int64_t age = tick / per - limit_place(&t->limit, &copy);
     int64_t weight = age < 0 ? per : per - tick % per;
+    if (t->limit.algorithm == LIMIT_FIXED_WINDOW) {
+        return age <= 0 ? (wide)copy.fixed.count * per : 0;
+    }
     wide prev = age <= 0 ? copy.sliding.prev : age == 1 ? copy.sliding.curr : 0;
     wide curr = age <= 0 ? copy.sliding.curr : 0;
     return prev * weight + curr * per;
@@ -196,7 +217,8 @@ static void settle(struct trace *t, struct event *event, int64_t truth)
     struct limit_correction correction = {event->place, event->taken, truth};
     struct instant now = {.us = t->now_us};
     struct limit_state was = t->state;
-    bool is_late = !is_bucket(t) && now_place(t) - event->place > 1;
+    bool is_late = !is_bucket(t)
+                   && now_place(t) - event->place > windows_after(&t->limit);
     int64_t change = truth - event->taken;
     change = room_for(t, event, state_used(t), change);
     bool is_changed = limit_settle(&t->limit, &t->state, now, &correction);

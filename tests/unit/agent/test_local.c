@@ -18,8 +18,16 @@ static const uint8_t SECRET[LOCAL_SECRET_BYTES] = {1, 2, 3};
 static const uint8_t LIMIT_IDS[4][STORE_LIMIT_ID_BYTES] = {{1}, {2}, {3}, {4}};
 
 /* 10 in 60 s; 3 at once, one a second. */
-static const struct limit TEN = {LIMIT_SLIDING_WINDOW, 10, 10, 600000, 100};
-static const struct limit THREE = {LIMIT_TOKEN_BUCKET, 1, 3, 1000000, 1};
+static const struct limit TEN = {.algorithm = LIMIT_SLIDING_WINDOW,
+                                 .requests = 10,
+                                 .size = 10,
+                                 .per_ticks = 600000,
+                                 .tick_us = 100};
+static const struct limit THREE = {.algorithm = LIMIT_TOKEN_BUCKET,
+                                   .requests = 1,
+                                   .size = 3,
+                                   .per_ticks = 1000000,
+                                   .tick_us = 1};
 
 static unsigned n_done;
 
@@ -117,11 +125,26 @@ static void refused_request_is_charged_nowhere(void **context)
 static void four_limits_the_21st_refused_by_one(void **context)
 {
     struct fixture *f = *context;
-    static const struct limit IP = {LIMIT_SLIDING_WINDOW, 1000, 1000, 600000, 100};
-    static const struct limit USER = {LIMIT_SLIDING_WINDOW, 100, 100, 600000, 100};
-    static const struct limit ENDPOINT = {LIMIT_SLIDING_WINDOW, 20, 20, 600000, 100};
-    static const struct limit GLOBAL = {LIMIT_SLIDING_WINDOW, 1000000, 1000000, 1000000,
-                                        1};
+    static const struct limit IP = {.algorithm = LIMIT_SLIDING_WINDOW,
+                                    .requests = 1000,
+                                    .size = 1000,
+                                    .per_ticks = 600000,
+                                    .tick_us = 100};
+    static const struct limit USER = {.algorithm = LIMIT_SLIDING_WINDOW,
+                                      .requests = 100,
+                                      .size = 100,
+                                      .per_ticks = 600000,
+                                      .tick_us = 100};
+    static const struct limit ENDPOINT = {.algorithm = LIMIT_SLIDING_WINDOW,
+                                          .requests = 20,
+                                          .size = 20,
+                                          .per_ticks = 600000,
+                                          .tick_us = 100};
+    static const struct limit GLOBAL = {.algorithm = LIMIT_SLIDING_WINDOW,
+                                        .requests = 1000000,
+                                        .size = 1000000,
+                                        .per_ticks = 1000000,
+                                        .tick_us = 1};
     struct store_take take = {0};
     for (int i = 1; i <= 21; i++) {
         take = (struct store_take){
@@ -281,7 +304,11 @@ static void expired_counters_make_room_without_eviction(void **context)
 static void sixteen_new_counters_of_one_take_keep_apart(void **context)
 {
     struct fixture *f = *context;
-    static const struct limit ONE = {LIMIT_SLIDING_WINDOW, 1, 1, 600000, 100};
+    static const struct limit ONE = {.algorithm = LIMIT_SLIDING_WINDOW,
+                                     .requests = 1,
+                                     .size = 1,
+                                     .per_ticks = 600000,
+                                     .tick_us = 100};
     uint8_t ids[STORE_CHARGES_MAX][STORE_LIMIT_ID_BYTES] = {{0}};
     for (int round = 0; round < 200; round++) {
         struct store_take take = {.n_charges = STORE_CHARGES_MAX};
@@ -373,8 +400,16 @@ static const int64_t SKEWS_US[] = {0, 5 * US_PER_MS, LIMIT_CLOCK_SLACK_US / 2};
 
 static void racing_threads_admit_exactly_the_limit(void **context)
 {
-    static const struct limit MANY = {LIMIT_SLIDING_WINDOW, 5000, 5000, 600000, 100};
-    static const struct limit FULL = {LIMIT_TOKEN_BUCKET, 1, 5000, 1000000, 1000000};
+    static const struct limit MANY = {.algorithm = LIMIT_SLIDING_WINDOW,
+                                      .requests = 5000,
+                                      .size = 5000,
+                                      .per_ticks = 600000,
+                                      .tick_us = 100};
+    static const struct limit FULL = {.algorithm = LIMIT_TOKEN_BUCKET,
+                                      .requests = 1,
+                                      .size = 5000,
+                                      .per_ticks = 1000000,
+                                      .tick_us = 1000000};
     for (size_t i = 0; i < ARRAY_LEN(SKEWS_US); i++) {
         int64_t within_us = START_US + 30 * US_PER_S;
         assert_int_equal(run_race(*context, &MANY, within_us, 0, SKEWS_US[i]), 5000);
@@ -387,8 +422,16 @@ static void racing_threads_admit_exactly_the_limit(void **context)
  * allowed in that time. */
 static void racing_threads_of_skewed_clocks_stay_within_the_limit(void **context)
 {
-    static const struct limit WINDOW = {LIMIT_SLIDING_WINDOW, 5000, 5000, 600000, 100};
-    static const struct limit BUCKET = {LIMIT_TOKEN_BUCKET, 20000, 100, 1000000, 1};
+    static const struct limit WINDOW = {.algorithm = LIMIT_SLIDING_WINDOW,
+                                        .requests = 5000,
+                                        .size = 5000,
+                                        .per_ticks = 600000,
+                                        .tick_us = 100};
+    static const struct limit BUCKET = {.algorithm = LIMIT_TOKEN_BUCKET,
+                                        .requests = 20000,
+                                        .size = 100,
+                                        .per_ticks = 1000000,
+                                        .tick_us = 1};
     const int64_t step_us = US_PER_S / 2 / RACES;
     for (size_t i = 0; i < ARRAY_LEN(SKEWS_US); i++) {
         int64_t span_us = SKEWS_US[i] + US_PER_S / 2;

@@ -10,7 +10,11 @@
 
 #define START_US (INT64_C(1800000000) * US_PER_S)
 
-static const struct limit hourly = {LIMIT_SLIDING_WINDOW, 10, 10, 360000, 10000};
+static const struct limit hourly = {.algorithm = LIMIT_SLIDING_WINDOW,
+                                    .requests = 10,
+                                    .size = 10,
+                                    .per_ticks = 360000,
+                                    .tick_us = 10000};
 static const struct retry_jitter off = {0};
 static const struct retry_jitter tenth = {.permille = 100, .secret = {7}};
 

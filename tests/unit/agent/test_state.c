@@ -27,7 +27,11 @@ static const uint8_t SECRET[LOCAL_SECRET_BYTES] = {1, 2, 3};
 static const uint8_t LIMIT_ID[STORE_LIMIT_ID_BYTES] = {9};
 
 /* 10 an hour. */
-static const struct limit TEN = {LIMIT_SLIDING_WINDOW, 10, 10, 360000, 10000};
+static const struct limit TEN = {.algorithm = LIMIT_SLIDING_WINDOW,
+                                 .requests = 10,
+                                 .size = 10,
+                                 .per_ticks = 360000,
+                                 .tick_us = 10000};
 
 static struct {
     char dir[32];
