@@ -253,7 +253,7 @@ static void read_variables_item(struct reader *reader, const struct yamltree_nod
     }
     refuse(reader, node,
            "a list of: action deny status rule limit remaining reset retry_after "
-           "ratelimit policy problem reason shadow");
+           "delay_ms ratelimit policy problem reason shadow");
 }
 
 static void read_variables(struct reader *reader, const struct yamltree_node *node)
@@ -375,7 +375,8 @@ static void read_log(struct reader *reader, const struct yamltree_node *node)
     X(problem, read_problem, "true", "send a problem+json body with a refusal")         \
     X(retry_jitter, read_retry_jitter, "0.1",                                           \
       "longest addition to Retry-After as a share of the wait, at most 30 s; 0 is off") \
-    X(variables, read_variables, "[action, deny, status, rule, retry_after, reason]",   \
+    X(variables, read_variables,                                                        \
+      "[action, deny, status, rule, retry_after, delay_ms, reason]",                    \
       "variables to send beside those of headers and problem")                          \
     X(runtime, read_runtime, "left out", "runtime sockets: a path or {path, mode}")     \
     X(log, read_log, "{level: info}", "{level: error}, warning, info or debug")         \

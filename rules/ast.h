@@ -11,6 +11,7 @@
 
 #include "rules/address.h"
 #include "rules/arena.h"
+#include "rules/calendar.h"
 #include "rules/yamltree.h"
 
 enum rules_ast_kind {
@@ -77,6 +78,8 @@ struct rules_ast_limit {
     int64_t requests;
     int64_t burst;
     int64_t per_us;
+    struct rules_calendar calendar; /* zone NULL: none */
+    int64_t max_delay_us;           /* of a leaky bucket */
 };
 
 /** What a plan makes of the limits of a rule. */
@@ -127,6 +130,7 @@ struct rules_ast {
     struct rules_bytes slots[RULES_SLOTS_MAX]; /* names of descriptors */
     int slot_path;                             /* -1: not used */
     int slot_plan;                             /* the same */
+    struct rules_zone *zones;                  /* that limits name */
     uint32_t n_rules;
     struct rules_ast_rule *rules;
     uint32_t n_lists;

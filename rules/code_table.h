@@ -8,10 +8,12 @@
 #define RULES_CODE_TABLE_H
 
 #define RULES_CODE_TABLE(X)                         \
+    X(action_not_allowed, "action-not-allowed")     \
     X(bad_address, "bad-address")                   \
     X(bad_amount, "bad-amount")                     \
     X(bad_choice, "bad-choice")                     \
     X(bad_condition, "bad-condition")               \
+    X(bad_delay, "bad-delay")                       \
     X(bad_descriptor, "bad-descriptor")             \
     X(bad_name, "bad-name")                         \
     X(bad_path, "bad-path")                         \
@@ -23,6 +25,7 @@
     X(bad_type, "bad-type")                         \
     X(bad_version, "bad-version")                   \
     X(burst_not_allowed, "burst-not-allowed")       \
+    X(calendar_not_allowed, "calendar-not-allowed") \
     X(duplicate_key_part, "duplicate-key-part")     \
     X(duplicate_name, "duplicate-name")             \
     X(duplicate_value, "duplicate-value")           \
@@ -45,6 +48,7 @@
     X(too_many_rules, "too-many-rules")             \
     X(unknown_field, "unknown-field")               \
     X(unknown_rule, "unknown-rule")                 \
+    X(unknown_timezone, "unknown-timezone")         \
     X(yaml_alias, "yaml-alias")                     \
     X(yaml_anchor, "yaml-anchor")                   \
     X(yaml_depth, "yaml-depth")                     \

@@ -30,12 +30,16 @@ static const char *string_copy(struct rules_set *set, const char *from)
 static const char *algorithm_name(enum rules_algorithm algorithm)
 {
     switch (algorithm) {
-    case RULES_SLIDING_WINDOW:
-        return "sliding_window";
     case RULES_TOKEN_BUCKET:
+        return "token_bucket";
+    case RULES_FIXED_WINDOW:
+        return "fixed_window";
+    case RULES_LEAKY_BUCKET:
+        return "leaky_bucket";
+    case RULES_SLIDING_WINDOW:
         break;
     }
-    return "token_bucket";
+    return "sliding_window";
 }
 
 /* crypto_generichash fails only for lengths out of its range: these are constants. */
@@ -77,21 +81,35 @@ static void id_update_prefix(crypto_generichash_state *state,
     }
 }
 
+/** A number of microseconds, or the name of a calendar. */
+static void id_update_per(crypto_generichash_state *state,
+                          const struct rules_limit *limit)
+{
+    char calendar[RULES_CALENDAR_TEXT_BYTES_MAX];
+    uint8_t per[8];
+
+    if (limit->calendar != NULL) {
+        rules_calendar_print(limit->calendar, calendar);
+        id_update_string(state, calendar);
+        return;
+    }
+    for (size_t i = 0; i < sizeof per; i++) {
+        per[i] = (uint8_t)((uint64_t)limit->per_us >> (56 - 8 * i));
+    }
+    id_update(state, (struct rules_bytes){per, sizeof per});
+}
+
 static void limit_id_set(const struct compiler *c, const struct rules_ast_rule *rule,
                          const char *name, struct rules_limit *limit)
 {
     crypto_generichash_state state;
-    uint8_t per[8];
 
-    for (size_t i = 0; i < sizeof per; i++) {
-        per[i] = (uint8_t)((uint64_t)limit->per_us >> (56 - 8 * i));
-    }
     (void)crypto_generichash_init(&state, NULL, 0, sizeof limit->id);
     id_update_string(&state, c->ast->domain);
     id_update_string(&state, rule->name);
     id_update_string(&state, name);
     id_update_string(&state, algorithm_name(limit->algorithm));
-    id_update(&state, (struct rules_bytes){per, sizeof per});
+    id_update_per(&state, limit);
     for (uint32_t i = 0; i < rule->n_key_parts; i++) {
         id_update_part(&state, c->ast, &rule->key[i]);
     }
@@ -112,6 +130,49 @@ static const char *limit_name(struct compiler *c, const struct rules_rule *rule,
     return string_copy(c->set, text);
 }
 
+static const struct rules_zone *compile_zone(struct compiler *c,
+                                             const struct rules_zone *from)
+{
+    struct rules_zone *copy = c->set->zones;
+
+    while (copy != NULL && strcmp(copy->name, from->name) != 0) {
+        copy = copy->next;
+    }
+    if (copy == NULL) {
+        copy = rules_zone_copy(from, &c->set->arena);
+        if (copy != NULL) {
+            copy->next = c->set->zones;
+            c->set->zones = copy;
+        }
+    }
+    return copy;
+}
+
+/** Limits with one calendar share it. @return false when memory ran out */
+static bool compile_calendar(struct compiler *c, const struct rules_calendar *from,
+                             struct rules_limit *limit)
+{
+    struct rules_set *set = c->set;
+    const struct rules_zone *zone;
+    uint32_t i = 0;
+
+    if (from->zone == NULL) {
+        return true;
+    }
+    zone = compile_zone(c, from->zone);
+    while (
+        i < set->n_calendars
+        && (set->calendars[i].unit != from->unit || set->calendars[i].zone != zone)) {
+        i++;
+    }
+    if (i == set->n_calendars) {
+        set->calendars[set->n_calendars++] = (struct rules_calendar){from->unit, zone};
+    }
+    limit->calendar = &set->calendars[i];
+    limit->calendar_idx = i;
+    return zone != NULL;
+}
+
 static bool compile_limit(struct compiler *c, const struct rules_rule *rule,
                           const struct rules_ast_limit *from)
 {
@@ -126,10 +187,14 @@ static bool compile_limit(struct compiler *c, const struct rules_rule *rule,
     limit->per_us = from->per_us;
     limit->tick_us = rules_tick_us(limit->per_us);
     limit->per_ticks = limit->per_us / limit->tick_us;
+    limit->max_delay_ticks = from->max_delay_us / limit->tick_us;
     limit->idx = idx;
     limit->base_idx = idx;
+    if (limit->name == NULL || !compile_calendar(c, &from->calendar, limit)) {
+        return false;
+    }
     limit_id_set(c, &c->ast->rules[rule->idx], from->name, limit);
-    return limit->name != NULL;
+    return true;
 }
 
 static bool compile_rule(struct compiler *c, uint32_t idx)
@@ -536,6 +601,19 @@ static uint32_t limits_count(const struct rules_ast *ast)
     return n;
 }
 
+/** At most as many as there are limits that follow one. */
+static struct rules_calendar *calendars_new(struct compiler *c)
+{
+    size_t n = 0;
+
+    for (uint32_t i = 0; i < c->ast->n_rules; i++) {
+        for (uint32_t j = 0; j < c->ast->rules[i].n_limits; j++) {
+            n += c->ast->rules[i].limits[j].calendar.zone != NULL;
+        }
+    }
+    return rules_arena_array(&c->set->arena, n, sizeof *c->set->calendars);
+}
+
 static bool compile_all(struct compiler *c, const char *name)
 {
     struct rules_set *set = c->set;
@@ -551,10 +629,11 @@ static bool compile_all(struct compiler *c, const char *name)
     set->n_matchers = n + c->ast->n_lists;
     set->matchers = rules_arena_array(&set->arena, set->n_matchers,
                                       sizeof *set->matchers);
+    set->calendars = calendars_new(c);
     set->listed = rules_arena_array(&set->arena, c->ast->n_lists, sizeof *set->listed);
     if (set->name == NULL || set->domain == NULL || set->rules == NULL
         || set->limits == NULL || set->matchers == NULL || set->listed == NULL
-        || !compile_slots(c)) {
+        || set->calendars == NULL || !compile_slots(c)) {
         return false;
     }
     for (uint32_t i = 0; i < n; i++) {

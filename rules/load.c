@@ -72,6 +72,17 @@ const struct rules_limit *rules_set_limit(const struct rules_set *set, uint32_t 
     return &set->limits[idx];
 }
 
+uint32_t rules_set_n_calendars(const struct rules_set *set)
+{
+    return set->n_calendars;
+}
+
+const struct rules_calendar *rules_set_calendar(const struct rules_set *set,
+                                                uint32_t idx)
+{
+    return &set->calendars[idx];
+}
+
 const struct rules_rule *rules_set_rule(const struct rules_set *set, uint32_t idx)
 {
     return &set->rules[idx];

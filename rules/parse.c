@@ -122,7 +122,7 @@ static void read_action(struct rules_parse *parse, const struct yamltree_node *n
                                             {"warn", RULES_WARN},
                                             {"degrade", RULES_DEGRADE},
                                             {"block", RULES_BLOCK},
-                                            {"delay", -1}};
+                                            {"delay", RULES_DELAY}};
     struct rules_ast_rule *rule = into;
     int value = CHOICE_READ(parse, node, actions);
 
@@ -368,6 +368,31 @@ static void plans_find(struct rules_parse *parse, const struct yamltree_node *no
     }
 }
 
+/** What a leaky bucket does over its limit is to delay, and nothing else delays. */
+static void action_check(struct rules_parse *parse, const struct yamltree_node *node,
+                         struct rules_ast_rule *rule)
+{
+    const struct yamltree_node *action = yamltree_child(node, "action");
+    uint32_t n_leaky = 0;
+
+    for (uint32_t i = 0; i < rule->n_limits; i++) {
+        n_leaky += rule->limits[i].algorithm == RULES_LEAKY_BUCKET;
+    }
+    if (rule->action == RULES_DELAY && n_leaky < rule->n_limits) {
+        RULES_FAIL(parse, action != NULL ? action->mark : node->mark,
+                   rules_code_action_not_allowed,
+                   "only a limit with 'algorithm: leaky_bucket' delays");
+    }
+    if (action != NULL && rule->action != RULES_DELAY && n_leaky > 0) {
+        RULES_FAIL(parse, action->mark, rules_code_action_not_allowed,
+                   "a leaky_bucket delays, and rejects what would wait for longer than "
+                   "max_delay: leave the action out");
+    }
+    if (n_leaky > 0 && n_leaky == rule->n_limits) {
+        rule->action = RULES_DELAY;
+    }
+}
+
 /** One counter for all has no keys of which a share could be enforced. */
 static void mode_check(struct rules_parse *parse, const struct yamltree_node *node,
                        const struct rules_ast_rule *rule)
@@ -425,6 +450,7 @@ static void read_rules(struct rules_parse *parse, const struct yamltree_node *no
         if (rules_fields_read(parse, it, "rule", rule_fields, N_RULE_FIELDS, rule)) {
             pairs_check(parse, it);
             mode_check(parse, it, rule);
+            action_check(parse, it, rule);
             plans_find(parse, it, rule);
             required_check(parse, it);
         }

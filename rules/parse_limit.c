@@ -5,12 +5,6 @@
 #include "rules/unique.h"
 #include "rules/units.h"
 
-enum algorithm_given {
-    ALGORITHM_DEFAULT = 0,
-    ALGORITHM_SLIDING_WINDOW,
-    ALGORITHM_TOKEN_BUCKET,
-};
-
 /** A limit while it is read: its fields come in any order. */
 struct limit_draft {
     const char *name;
@@ -18,9 +12,31 @@ struct limit_draft {
     int64_t requests; /* 0: not given, or reported */
     int64_t burst;    /* the same */
     int64_t per_us;   /* the same */
-    enum algorithm_given algorithm;
+    bool is_calendar;
+    enum rules_unit unit;
+    const struct algorithm *algorithm; /* NULL: not given */
+    const struct yamltree_node *per_node;
     const struct yamltree_node *burst_node;
+    const struct yamltree_node *timezone_node;
+    const struct yamltree_node *max_delay_node;
 };
+
+struct algorithm {
+    const char *name;
+    enum rules_algorithm algorithm;
+};
+
+static const struct algorithm algorithms[] = {
+    {"sliding_window", RULES_SLIDING_WINDOW},
+    {"token_bucket", RULES_TOKEN_BUCKET},
+    {"fixed_window", RULES_FIXED_WINDOW},
+    {"leaky_bucket", RULES_LEAKY_BUCKET},
+};
+
+enum {
+    N_ALGORITHMS = sizeof algorithms / sizeof algorithms[0]
+};
+_Static_assert((int)N_ALGORITHMS == (int)RULES_LEAKY_BUCKET + 1, "one name for each");
 
 /** @return the amount, or -1 (reported) */
 static int64_t amount_read(struct rules_parse *parse, const struct yamltree_node *node)
@@ -75,15 +91,15 @@ static void read_burst(struct rules_parse *parse, const struct yamltree_node *no
     draft->burst = amount > 0 ? amount : 0;
 }
 
-static void per_check_ticks(struct rules_parse *parse, const struct yamltree_node *node,
-                            int64_t per_us)
+static void span_check_ticks(struct rules_parse *parse,
+                             const struct yamltree_node *node, int64_t span_us,
+                             int64_t tick_us)
 {
-    int64_t tick_us = rules_tick_us(per_us);
-    int64_t below_us = per_us - per_us % tick_us;
+    int64_t below_us = span_us - span_us % tick_us;
     char below[RULES_SPAN_TEXT_BYTES_MAX];
     char above[RULES_SPAN_TEXT_BYTES_MAX];
 
-    if (below_us == per_us) {
+    if (below_us == span_us) {
         return;
     }
     rules_span_print(below_us, below);
@@ -98,16 +114,18 @@ static void read_per(struct rules_parse *parse, const struct yamltree_node *node
 {
     struct limit_draft *draft = into;
 
+    draft->per_node = node;
     if (!rules_node_is(parse, node, YAMLTREE_SCALAR, "per")) {
+        return;
+    }
+    draft->is_calendar = rules_unit_parse(rules_node_bytes(node), &draft->unit);
+    if (draft->is_calendar) {
+        draft->per_us = rules_unit_us(draft->unit);
         return;
     }
     switch (rules_span_parse(rules_node_bytes(node), &draft->per_us)) {
     case RULES_UNITS_OK:
-        per_check_ticks(parse, node, draft->per_us);
-        break;
-    case RULES_UNITS_CALENDAR:
-        RULES_FAIL(parse, node->mark, rules_code_not_yet,
-                   "the calendar window '%s' is planned but not built yet", node->text);
+        span_check_ticks(parse, node, draft->per_us, rules_tick_us(draft->per_us));
         break;
     case RULES_UNITS_NO_UNIT:
         RULES_FAIL(parse, node->mark, rules_code_bad_per,
@@ -118,7 +136,8 @@ static void read_per(struct rules_parse *parse, const struct yamltree_node *node
         break;
     case RULES_UNITS_NOT_A_NUMBER:
         RULES_FAIL(parse, node->mark, rules_code_bad_per,
-                   "per must be a whole number with ms, s, m, h or d behind it");
+                   "per must be a whole number with ms, s, m, h or d behind it, or "
+                   "minute, hour, day, week or month");
         break;
     }
 }
@@ -126,32 +145,46 @@ static void read_per(struct rules_parse *parse, const struct yamltree_node *node
 static void read_algorithm(struct rules_parse *parse, const struct yamltree_node *node,
                            void *into)
 {
-    static const char *const planned[] = {"sliding_log", "fixed_window",
-                                          "leaky_bucket"};
     struct limit_draft *draft = into;
 
     if (!rules_node_is(parse, node, YAMLTREE_SCALAR, "algorithm")) {
         return;
     }
-    if (strcmp(node->text, "sliding_window") == 0) {
-        draft->algorithm = ALGORITHM_SLIDING_WINDOW;
-        return;
-    }
-    if (strcmp(node->text, "token_bucket") == 0) {
-        draft->algorithm = ALGORITHM_TOKEN_BUCKET;
-        return;
-    }
-    for (size_t i = 0; i < sizeof planned / sizeof planned[0]; i++) {
-        if (strcmp(node->text, planned[i]) == 0) {
-            RULES_FAIL(parse, node->mark, rules_code_not_yet,
-                       "'algorithm: %s' is planned but not built yet", node->text);
+    for (size_t i = 0; i < N_ALGORITHMS; i++) {
+        if (strcmp(node->text, algorithms[i].name) == 0) {
+            draft->algorithm = &algorithms[i];
             return;
         }
     }
+    if (strcmp(node->text, "sliding_log") == 0) {
+        RULES_FAIL(parse, node->mark, rules_code_not_yet,
+                   "'algorithm: sliding_log' is planned but not built yet");
+        return;
+    }
     RULES_FAIL(parse, node->mark, rules_code_bad_choice,
                "'%.64s' is not one of the values of 'algorithm': sliding_window, "
-               "token_bucket",
+               "token_bucket, fixed_window, leaky_bucket",
                node->text);
+}
+
+static void read_timezone(struct rules_parse *parse, const struct yamltree_node *node,
+                          void *into)
+{
+    struct limit_draft *draft = into;
+
+    if (rules_node_is(parse, node, YAMLTREE_SCALAR, "timezone")) {
+        draft->timezone_node = node;
+    }
+}
+
+static void read_max_delay(struct rules_parse *parse, const struct yamltree_node *node,
+                           void *into)
+{
+    struct limit_draft *draft = into;
+
+    if (rules_node_is(parse, node, YAMLTREE_SCALAR, "max_delay")) {
+        draft->max_delay_node = node;
+    }
 }
 
 static const struct rules_field limit_fields[] = {
@@ -160,34 +193,145 @@ static const struct rules_field limit_fields[] = {
     {"per", read_per, true},
     {"burst", read_burst, false},
     {"algorithm", read_algorithm, false},
-    {"timezone", NULL, false},
-    {"max_delay", NULL, false},
+    {"timezone", read_timezone, false},
+    {"max_delay", read_max_delay, false},
 };
+
+/** @return the algorithm that holds, also when it is not given */
+static enum rules_algorithm algorithm_of(const struct limit_draft *draft)
+{
+    if (draft->algorithm != NULL) {
+        return draft->algorithm->algorithm;
+    }
+    if (draft->burst_node != NULL) {
+        return RULES_TOKEN_BUCKET;
+    }
+    return draft->is_calendar ? RULES_FIXED_WINDOW : RULES_SLIDING_WINDOW;
+}
+
+/** Fields that do not go with the algorithm, or not without one another. */
+static void draft_check(struct rules_parse *parse, const struct limit_draft *draft,
+                        enum rules_algorithm algorithm)
+{
+    const char *name = algorithms[algorithm].name;
+
+    if (algorithm != RULES_TOKEN_BUCKET && draft->burst_node != NULL) {
+        RULES_FAIL(parse, draft->burst_node->key_mark, rules_code_burst_not_allowed,
+                   "%s has no burst; token_bucket has", name);
+    }
+    if (algorithm != RULES_FIXED_WINDOW && draft->is_calendar) {
+        RULES_FAIL(parse, draft->per_node->mark, rules_code_calendar_not_allowed,
+                   "%s does not follow the calendar, fixed_window does; for %s write a "
+                   "span, as 1d",
+                   name, name);
+    }
+    if (!draft->is_calendar && draft->timezone_node != NULL) {
+        RULES_FAIL(parse, draft->timezone_node->key_mark,
+                   rules_code_calendar_not_allowed,
+                   "timezone goes with per: minute, hour, day, week or month");
+    }
+    if (algorithm != RULES_LEAKY_BUCKET && draft->max_delay_node != NULL) {
+        RULES_FAIL(parse, draft->max_delay_node->key_mark, rules_code_bad_delay,
+                   "%s delays nothing; leaky_bucket does", name);
+    }
+}
+
+static struct rules_zone *zone_find(const struct rules_ast *ast,
+                                    struct rules_bytes name)
+{
+    struct rules_zone *zone = ast->zones;
+
+    while (zone != NULL
+           && (strlen(zone->name) != name.len
+               || memcmp(zone->name, name.ptr, name.len) != 0)) {
+        zone = zone->next;
+    }
+    return zone;
+}
+
+/** @return the zone that the limit names, else UTC; NULL: reported */
+static const struct rules_zone *zone_read(struct rules_parse *parse,
+                                          const struct limit_draft *draft)
+{
+    static const struct rules_bytes utc = {(const uint8_t *)"UTC", 3};
+    const struct yamltree_node *node = draft->timezone_node;
+    struct rules_bytes name = node != NULL ? rules_node_bytes(node) : utc;
+    struct rules_zone *zone = zone_find(parse->ast, name);
+
+    if (zone != NULL) {
+        return zone;
+    }
+    switch (rules_zone_load(name, parse->arena, &zone)) {
+    case RULES_ZONE_OK:
+        zone->next = parse->ast->zones;
+        parse->ast->zones = zone;
+        break;
+    case RULES_ZONE_UNKNOWN:
+        RULES_FAIL(parse, node->mark, rules_code_unknown_timezone,
+                   "there is no /usr/share/zoneinfo/%.64s: a name such as "
+                   "Europe/Berlin is needed, and the package tzdata",
+                   node->text);
+        break;
+    case RULES_ZONE_DAMAGED:
+        RULES_FAIL(parse, node->mark, rules_code_unknown_timezone,
+                   "/usr/share/zoneinfo/%.64s holds no time zone that can be used",
+                   node->text);
+        break;
+    case RULES_ZONE_NO_MEMORY:
+        rules_memory_tell(parse);
+        break;
+    }
+    return zone;
+}
+
+/** @return max_delay, else per */
+static int64_t max_delay_read(struct rules_parse *parse,
+                              const struct limit_draft *draft)
+{
+    const struct yamltree_node *node = draft->max_delay_node;
+    int64_t delay_us = draft->per_us;
+
+    if (node == NULL || draft->per_us == 0) {
+        return draft->per_us;
+    }
+    if (rules_span_parse(rules_node_bytes(node), &delay_us) != RULES_UNITS_OK
+        || delay_us > draft->per_us) {
+        RULES_FAIL(parse, node->mark, rules_code_bad_delay,
+                   "max_delay must be a span of 1ms and more, and at most per");
+        return draft->per_us;
+    }
+    span_check_ticks(parse, node, delay_us, rules_tick_us(draft->per_us));
+    return delay_us;
+}
 
 /** Read one limit and add it to the rule. */
 static void limit_add(struct rules_parse *parse, const struct yamltree_node *node,
                       struct rules_ast_rule *rule)
 {
     struct limit_draft draft = {.name = ""};
-    bool is_bucket;
+    struct rules_ast_limit *limit;
 
     if (!rules_fields_read(parse, node, "limit", limit_fields,
                            sizeof limit_fields / sizeof limit_fields[0], &draft)) {
         return;
     }
-    if (draft.algorithm == ALGORITHM_SLIDING_WINDOW && draft.burst_node != NULL) {
-        RULES_FAIL(parse, draft.burst_node->key_mark, rules_code_burst_not_allowed,
-                   "sliding_window has no burst; token_bucket has");
-    }
-    is_bucket = draft.algorithm == ALGORITHM_TOKEN_BUCKET || draft.burst_node != NULL;
-    rule->limits[rule->n_limits++] = (struct rules_ast_limit){
+    limit = &rule->limits[rule->n_limits++];
+    *limit = (struct rules_ast_limit){
         .name = draft.name,
         .name_mark = draft.name_mark,
-        .algorithm = is_bucket ? RULES_TOKEN_BUCKET : RULES_SLIDING_WINDOW,
+        .algorithm = algorithm_of(&draft),
         .requests = draft.requests,
         .burst = draft.burst > 0 ? draft.burst : draft.requests,
         .per_us = draft.per_us,
     };
+    draft_check(parse, &draft, limit->algorithm);
+    if (draft.is_calendar) {
+        limit->calendar.unit = draft.unit;
+        limit->calendar.zone = zone_read(parse, &draft);
+    }
+    if (limit->algorithm == RULES_LEAKY_BUCKET) {
+        limit->max_delay_us = max_delay_read(parse, &draft);
+    }
 }
 
 void rules_field_limit(struct rules_parse *parse, const struct yamltree_node *node,

@@ -18,6 +18,7 @@
 #include "rules/address.h"
 #include "rules/arena.h"
 #include "rules/bytes.h"
+#include "rules/calendar.h"
 #include "rules/table.h"
 
 /** How much of a value is looked up. */
@@ -138,6 +139,9 @@ struct rules_set {
     int slot_plan; /* -1: no rule has plans */
     struct rules_table
         plans; /* rule, name of a plan -> first of its limits, or RULES_UNLIMITED */
+    uint32_t n_calendars; /* different ones */
+    struct rules_calendar *calendars;
+    struct rules_zone *zones;
     bool has_overrides;
 
     uint32_t n_slots;

@@ -69,7 +69,20 @@ enum rules_no_key {
 enum rules_algorithm {
     RULES_SLIDING_WINDOW = 0,
     RULES_TOKEN_BUCKET,
+    RULES_FIXED_WINDOW,
+    RULES_LEAKY_BUCKET,
 };
+
+/** Windows that follow the calendar. */
+enum rules_unit {
+    RULES_MINUTE = 0,
+    RULES_HOUR,
+    RULES_DAY,
+    RULES_WEEK, /* from Monday */
+    RULES_MONTH,
+};
+
+struct rules_calendar;
 
 enum rules_mode {
     RULES_ENFORCE = 0,
@@ -85,6 +98,7 @@ enum rules_action {
     RULES_WARN,    /* goes on, and says so */
     RULES_DEGRADE, /* goes on, to something cheaper */
     RULES_BLOCK,   /* refused, as if on a list */
+    RULES_DELAY,   /* goes on, later: what leaky_bucket does */
 };
 
 /** One limit, checked and in ticks. Immutable. */
@@ -93,8 +107,11 @@ struct rules_limit {
     const char *name; /* the rule's name; rule.limit where a rule has several */
     enum rules_algorithm algorithm;
     int64_t requests;
-    int64_t burst; /* size of a token bucket; = requests otherwise */
-    int64_t per_us;
+    int64_t burst;  /* size of a token bucket; = requests otherwise */
+    int64_t per_us; /* with a calendar: rules_unit_us */
+    const struct rules_calendar *calendar; /* NULL: windows are multiples of per */
+    uint32_t calendar_idx;                 /* of the set's */
+    int64_t max_delay_ticks;               /* of a leaky bucket: 1 to per_ticks */
     int64_t tick_us; /* smallest power of ten that leaves <= 10^6 ticks in per */
     int64_t per_ticks;
     /* Dense over the set: first the limits of the rules in file order, then what plans
@@ -147,6 +164,11 @@ uint32_t rules_set_n_limits(const struct rules_set *set);
 uint32_t rules_set_n_variants(const struct rules_set *set);
 /** @return the limit with an idx */
 const struct rules_limit *rules_set_limit(const struct rules_set *set, uint32_t idx);
+/** @return how many different calendars the limits follow */
+uint32_t rules_set_n_calendars(const struct rules_set *set);
+/** @return calendar `idx`, which is below that */
+const struct rules_calendar *rules_set_calendar(const struct rules_set *set,
+                                                uint32_t idx);
 /** @return rule `idx`, which is below rules_set_n_rules */
 const struct rules_rule *rules_set_rule(const struct rules_set *set, uint32_t idx);
 

@@ -16,7 +16,10 @@ static const struct unit units[] = {
     {"ms", 1000},
 };
 
-static const char *const calendar[] = {"minute", "hour", "day", "week", "month"};
+static const char *const calendar[] = {
+    [RULES_MINUTE] = "minute", [RULES_HOUR] = "hour",   [RULES_DAY] = "day",
+    [RULES_WEEK] = "week",     [RULES_MONTH] = "month",
+};
 
 enum {
     N_UNITS = sizeof units / sizeof units[0],
@@ -67,16 +70,27 @@ static int64_t unit_find_us(struct rules_bytes name)
     return 0;
 }
 
+bool rules_unit_parse(struct rules_bytes text, enum rules_unit *unit)
+{
+    for (size_t i = 0; i < N_CALENDAR; i++) {
+        if (is_text(text, calendar[i])) {
+            *unit = (enum rules_unit)i;
+            return true;
+        }
+    }
+    return false;
+}
+
+const char *rules_unit_name(enum rules_unit unit)
+{
+    return calendar[unit];
+}
+
 enum rules_units_status rules_span_parse(struct rules_bytes text, int64_t *span_us)
 {
     int64_t value;
     size_t n = digits_read(text, &value);
 
-    for (size_t i = 0; i < N_CALENDAR; i++) {
-        if (is_text(text, calendar[i])) {
-            return RULES_UNITS_CALENDAR;
-        }
-    }
     if (n == 0) {
         return RULES_UNITS_NOT_A_NUMBER;
     }

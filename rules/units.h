@@ -24,8 +24,7 @@ enum rules_units_status {
     RULES_UNITS_OK = 0,
     RULES_UNITS_NOT_A_NUMBER,
     RULES_UNITS_OUT_OF_RANGE,
-    RULES_UNITS_NO_UNIT,  /* a span: digits alone */
-    RULES_UNITS_CALENDAR, /* a span: minute, hour, day, week, month */
+    RULES_UNITS_NO_UNIT, /* a span: digits alone */
 };
 
 /**
@@ -35,6 +34,10 @@ enum rules_units_status {
  */
 RULES_MUST_USE enum rules_units_status rules_amount_parse(struct rules_bytes text,
                                                           int64_t *amount);
+
+/** Read minute, hour, day, week or month. @return false when it is none of them */
+RULES_MUST_USE bool rules_unit_parse(struct rules_bytes text, enum rules_unit *unit);
+const char *rules_unit_name(enum rules_unit unit);
 
 /**
  * Read a whole number with ms, s, m, h or d behind it.

@@ -339,6 +339,7 @@ static bool daemon_start(struct daemon *daemon)
     }
     service_init(&daemon->service, daemon->loop, is_alive, daemon);
     ev_set_userdata(daemon->loop, daemon);
+    rulebook_keep_calendars(daemon->rulebook);
     start_signals(daemon);
     if (!start_server(daemon) || !start_runtimes(daemon) || !start_state(daemon)
         || !init_upgrade(daemon)) {

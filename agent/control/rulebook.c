@@ -53,6 +53,7 @@ struct rulebook {
     struct stat first_seen; /* the file, before it was first read */
     struct ev_stat watch;
     struct ev_timer settle;
+    struct ev_timer second;
 };
 
 static void edition_clear(struct edition *edition)
@@ -99,6 +100,13 @@ static void keep_first_error(const struct rules_diags *diags, char *error)
     }
 }
 
+static void keep_calendars(struct decide_set *set)
+{
+    if (set != NULL) {
+        (void)decide_set_keep_calendars(set, clock_now(), clock_wall_us());
+    }
+}
+
 /* Compile a text; its diagnostics go to standard error, the first error to `error`. */
 static struct decide_set *compile(const char *path, const struct text *text,
                                   char *error)
@@ -115,6 +123,7 @@ static struct decide_set *compile(const char *path, const struct text *text,
     rules_diags_print(diags, stderr);
     if (rules != NULL) {
         set = decide_set_new(rules);
+        keep_calendars(set);
     } else {
         keep_first_error(diags, error);
     }
@@ -434,6 +443,20 @@ static bool has_changed(const struct rulebook *book)
            || now->st_mtim.tv_nsec != then->st_mtim.tv_nsec;
 }
 
+void rulebook_keep_calendars(struct rulebook *book)
+{
+    keep_calendars(book->in_force.set);
+    keep_calendars(book->next.set);
+    keep_calendars(book->waiting.set);
+}
+
+static void on_second(struct ev_loop *loop, struct ev_timer *timer, int events)
+{
+    (void)loop;
+    (void)events;
+    rulebook_keep_calendars(CONTAINER_OF(timer, struct rulebook, second));
+}
+
 /* NOLINTNEXTLINE(readability-function-size): the macros of ev.h nest */
 void rulebook_start(struct rulebook *book, struct ev_loop *loop, struct server *server,
                     rulebook_changed_fn *changed, void *context)
@@ -445,6 +468,8 @@ void rulebook_start(struct rulebook *book, struct ev_loop *loop, struct server *
     ev_timer_init(&book->settle, on_settled, 0, 0);
     ev_stat_init(&book->watch, on_file, book->path, 0);
     ev_stat_start(loop, &book->watch);
+    ev_timer_init(&book->second, on_second, 1, 1);
+    ev_timer_start(loop, &book->second);
     if (has_changed(book)) {
         look_in_ms(book, RULEBOOK_SETTLE_MS);
     }
@@ -455,6 +480,7 @@ void rulebook_stop(struct rulebook *book)
     if (book->loop != NULL) {
         ev_stat_stop(book->loop, &book->watch);
         ev_timer_stop(book->loop, &book->settle);
+        ev_timer_stop(book->loop, &book->second);
         book->loop = NULL;
     }
 }

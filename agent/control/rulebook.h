@@ -51,6 +51,10 @@ typedef void rulebook_changed_fn(void *context);
 void rulebook_start(struct rulebook *book, struct ev_loop *loop, struct server *server,
                     rulebook_changed_fn *changed, void *context);
 
+/** Windows of calendars follow the wall clock: look where it is. Done once a second when
+ * started; to be done once before, when the agent's clock has been set. */
+void rulebook_keep_calendars(struct rulebook *book);
+
 /** Read the file now, also if it is the same as before. */
 void rulebook_reload(struct rulebook *book);
 

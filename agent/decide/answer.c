@@ -207,6 +207,17 @@ static void set_rule(struct answer *answer)
     }
 }
 
+/* HAProxy waits at least as long as the bucket says. */
+static void set_delay(struct answer *answer)
+{
+    const struct verdict *verdict = &answer->request->verdict;
+    if (verdict->action == ACTION_DELAY) {
+        int64_t delay_us = answer->request->take.charges[verdict->deciding_idx]
+                               .answer.delay_us;
+        set_number_if(answer, VARIABLE_DELAY_MS, div_up(delay_us, US_PER_MS));
+    }
+}
+
 static void set_variable(struct answer *answer, enum variable variable)
 {
     const struct verdict *verdict = &answer->request->verdict;
@@ -230,6 +241,9 @@ static void set_variable(struct answer *answer, enum variable variable)
         return;
     case VARIABLE_RETRY_AFTER:
         set_number_if(answer, variable, answer->request->retry_after_s);
+        return;
+    case VARIABLE_DELAY_MS:
+        set_delay(answer);
         return;
     case VARIABLE_RATELIMIT:
         set_built(answer, variable, add_ratelimit, DECIDE_FIELD_BYTES_MAX);

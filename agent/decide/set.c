@@ -2,6 +2,8 @@
 
 #include <stdlib.h>
 
+#include "rules/calendar.h"
+
 #include "agent/decide/text.h"
 
 static enum limit_algorithm algorithm_of(enum rules_algorithm algorithm)
@@ -11,6 +13,10 @@ static enum limit_algorithm algorithm_of(enum rules_algorithm algorithm)
         return LIMIT_SLIDING_WINDOW;
     case RULES_TOKEN_BUCKET:
         return LIMIT_TOKEN_BUCKET;
+    case RULES_FIXED_WINDOW:
+        return LIMIT_FIXED_WINDOW;
+    case RULES_LEAKY_BUCKET:
+        return LIMIT_LEAKY_BUCKET;
     }
     NEVER("algorithm");
 }
@@ -47,9 +53,14 @@ static size_t print_item_head(char *buf, const struct decide_limit *limit)
     return text.len;
 }
 
-static enum action action_of(enum rules_action action)
+/* What happens over a limit. Before that a leaky bucket has delayed. */
+static enum action action_of(const struct rules_limit *limit)
 {
-    switch (action) {
+    if (limit->algorithm == RULES_LEAKY_BUCKET) {
+        return ACTION_REJECT;
+    }
+    switch (limit->rule->action) {
+    case RULES_DELAY: /* of leaky buckets only */
     case RULES_REJECT:
         return ACTION_REJECT;
     case RULES_WARN:
@@ -68,23 +79,87 @@ static int64_t soft_amount_of(const struct rules_rule *rule, int64_t size)
     return rule->soft_permyriad > 0 ? size * rule->soft_permyriad / 10000 : -1;
 }
 
-static void prepare_limit(struct decide_limit *limit, const struct rules_limit *rules)
+static int64_t size_of(const struct limit *limit, const struct rules_limit *rules)
 {
-    const struct rules_rule *rule = rules->rule;
+    switch (limit->algorithm) {
+    case LIMIT_TOKEN_BUCKET:
+        return rules->burst;
+    case LIMIT_LEAKY_BUCKET:
+        return limit_leaky_size(limit);
+    case LIMIT_SLIDING_WINDOW:
+    case LIMIT_FIXED_WINDOW:
+        return rules->requests;
+    }
+    NEVER("algorithm");
+}
+
+static void prepare_limit(const struct decide_set *set, struct decide_limit *limit,
+                          const struct rules_limit *rules)
+{
     limit->name = rules->name;
     limit->base_idx = rules->base_idx;
     limit->limit = (struct limit){
         .algorithm = algorithm_of(rules->algorithm),
         .requests = rules->requests,
-        .size = rules->algorithm == RULES_TOKEN_BUCKET ? rules->burst : rules->requests,
         .per_ticks = rules->per_ticks,
         .tick_us = rules->tick_us,
+        .max_delay_ticks = rules->max_delay_ticks,
+        .calendar = rules->calendar != NULL ? &set->calendars[rules->calendar_idx]
+                                            : NULL,
     };
-    limit->exceeded = action_of(rule->action);
-    limit->soft_amount = soft_amount_of(rule, limit->limit.size);
+    limit->limit.size = size_of(&limit->limit, rules);
+    limit->exceeded = action_of(rules);
+    limit->soft_amount = soft_amount_of(rules->rule, limit->limit.size);
     limit_describe(&limit->limit, &limit->policy);
     limit->policy_item_len = print_policy(limit->policy_item, limit);
     limit->item_head_len = print_item_head(limit->item_head, limit);
+}
+
+static bool make_calendars(struct decide_set *set)
+{
+    set->n_calendars = rules_set_n_calendars(set->rules);
+    if (set->n_calendars == 0) {
+        return true;
+    }
+    set->calendars = calloc(set->n_calendars, sizeof(set->calendars[0]));
+    for (uint32_t i = 0; set->calendars != NULL && i < set->n_calendars; i++) {
+        set->calendars[i].is_even = rules_calendar_is_even(
+            rules_set_calendar(set->rules, i));
+    }
+    return set->calendars != NULL;
+}
+
+/* The window of now and those to come. */
+static void look_ahead(struct calendar *calendar, const struct rules_calendar *rules,
+                       int64_t wall_us, int64_t ahead_us)
+{
+    struct calendar_start starts[CALENDAR_STARTS];
+    int64_t start_s = rules_calendar_start(rules, wall_us / US_PER_S);
+    for (int i = 0; i < CALENDAR_STARTS; i++) {
+        starts[i] = (struct calendar_start){
+            .number = start_s,
+            .us = start_s * US_PER_S + ahead_us,
+        };
+        start_s = rules_calendar_next(rules, start_s);
+    }
+    calendar_fill(calendar, starts);
+}
+
+bool decide_set_keep_calendars(struct decide_set *set, struct instant now,
+                               int64_t wall_us)
+{
+    int64_t stepped_us = now.us - wall_us - set->ahead_us;
+    if (instant_diff_us(now, set->looked_at) < CALENDARS_PERIOD_US
+        && stepped_us <= CALENDARS_STEP_US && stepped_us >= -CALENDARS_STEP_US) {
+        return false;
+    }
+    for (uint32_t i = 0; i < set->n_calendars; i++) {
+        look_ahead(&set->calendars[i], rules_set_calendar(set->rules, i), wall_us,
+                   now.us - wall_us);
+    }
+    set->looked_at = now;
+    set->ahead_us = now.us - wall_us;
+    return true;
 }
 
 struct decide_set *decide_set_new(struct rules_set *rules)
@@ -97,10 +172,14 @@ struct decide_set *decide_set_new(struct rules_set *rules)
         return NULL;
     }
     set->rules = rules;
+    if (!make_calendars(set)) {
+        decide_set_free(set);
+        return NULL;
+    }
     set->domain = rules_set_domain(rules);
     set->n_limits = rules_set_n_limits(rules);
     for (uint32_t i = 0; i < n_variants; i++) {
-        prepare_limit(&set->limits[i], rules_set_limit(rules, i));
+        prepare_limit(set, &set->limits[i], rules_set_limit(rules, i));
     }
     return set;
 }
@@ -111,5 +190,6 @@ void decide_set_free(struct decide_set *set)
         return;
     }
     rules_set_free(set->rules);
+    free(set->calendars);
     free(set);
 }

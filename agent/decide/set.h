@@ -2,7 +2,8 @@
  * @file agent/decide/set.h  A rule set made ready to decide with.
  *
  * Model:     the compiled rules, and for each of their limits its arithmetic and the
- *            texts that never change. Immutable once made.
+ *            texts that never change. Immutable once made, but for where the windows of
+ *            calendars begin: that is kept ahead of need.
  * Ownership: owns the rules_set it was made from.
  * Threads:   any number of threads read it.
  * Errors:    decide_set_new answers NULL when memory is short.
@@ -18,6 +19,11 @@
 enum {
     DECIDE_ITEM_BYTES_MAX = 224
 }; /* of one RateLimit-Policy item */
+
+#define CALENDARS_PERIOD_US (60 * US_PER_S)
+
+/** By so much the two clocks may drift apart before that is looked at. */
+#define CALENDARS_STEP_US (20 * US_PER_MS)
 
 struct decide_limit {
     const char *name;
@@ -35,6 +41,10 @@ struct decide_limit {
 struct decide_set {
     struct rules_set *rules;
     const char *domain;
+    uint32_t n_calendars;
+    struct calendar *calendars;   /* by the idx of the rules' calendars */
+    struct instant looked_at;     /* where they begin; 0: not yet */
+    int64_t ahead_us;             /* the agent's clock before the wall clock, then */
     uint32_t n_limits;            /* of the rules: base_idx is below it */
     struct decide_limit limits[]; /* by the idx of the rules' limits, plans' too */
 };
@@ -45,6 +55,18 @@ struct decide_set {
  * @param rules  taken over; freed with the set, and by a failing call
  */
 MUST_USE struct decide_set *decide_set_new(struct rules_set *rules);
+
+/**
+ * Counters run on the agent's clock, calendars on the wall clock: say where windows begin
+ * from now on. That is done the first time, each CALENDARS_PERIOD_US, and when one clock
+ * was stepped. Before the first time windows have no end.
+ *
+ * @param wall_us  of the same moment as `now`
+ * @return whether it was time to
+ * @thread one at a time; others may decide with the set meanwhile
+ */
+bool decide_set_keep_calendars(struct decide_set *set, struct instant now,
+                               int64_t wall_us);
 
 /** Free a set that no thread can still use. NULL is fine. */
 void decide_set_free(struct decide_set *set);

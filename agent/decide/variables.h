@@ -24,6 +24,7 @@
     X(REMAINING, "remaining", false)    \
     X(RESET, "reset", false)            \
     X(RETRY_AFTER, "retry_after", true) \
+    X(DELAY_MS, "delay_ms", true)       \
     X(RATELIMIT, "ratelimit", false)    \
     X(POLICY, "policy", false)          \
     X(PROBLEM, "problem", false)        \

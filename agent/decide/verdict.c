@@ -30,10 +30,16 @@ static bool has_less_left(const struct store_charge *a, const struct store_charg
     return a->answer.remaining * b->limit->size < b->answer.remaining * a->limit->size;
 }
 
+static int64_t wait_us(const struct store_charge *charge)
+{
+    return charge->answer.is_allowed ? charge->answer.delay_us
+                                     : charge->answer.retry_us;
+}
+
 static bool decides_over(const struct store_charge *a, const struct store_charge *b,
                          bool is_exceeded)
 {
-    return is_exceeded ? a->answer.retry_us > b->answer.retry_us : has_less_left(a, b);
+    return is_exceeded ? wait_us(a) > wait_us(b) : has_less_left(a, b);
 }
 
 /* The charge that decides among those of `mask`; -1 when there is none. */
@@ -68,6 +74,9 @@ static enum action action_for(const struct store_take *take,
 {
     if (!take->charges[i].answer.is_allowed) {
         return circumstances->exceeded[i];
+    }
+    if (take->charges[i].answer.delay_us > 0) {
+        return ACTION_DELAY;
     }
     return (circumstances->soft >> i & 1) != 0 ? ACTION_WARN : ACTION_ALLOW;
 }
@@ -105,6 +114,7 @@ static int status_of(enum action action, enum reason reason)
         return VERDICT_STATUS_FORBIDDEN;
     case ACTION_ALLOW:
     case ACTION_WARN:
+    case ACTION_DELAY:
     case ACTION_DEGRADE:
         break;
     }

@@ -2,8 +2,9 @@
  * @file agent/decide/verdict.h  From the answers of limits to one verdict.
  *
  * Model:     pure. A request over a limit gets the action of its rule; the strongest
- *            action of all wins. Deciding limit: among those whose action won the longest
- *            wait; on a plain allow the smallest share left; ties by file order.
+ *            action of all wins. A leaky bucket that holds back has
+ *            action delay. Deciding limit: among those whose action won the longest wait;
+ *            on a plain allow the smallest share left; ties by file order.
  * Ownership: none.
  * Threads:   no shared state.
  * Errors:    none.
@@ -20,6 +21,7 @@
 #define ACTION_TABLE(X)   \
     X(ALLOW, "allow")     \
     X(WARN, "warn")       \
+    X(DELAY, "delay")     \
     X(DEGRADE, "degrade") \
     X(REJECT, "reject")   \
     X(BLOCK, "block")

@@ -52,7 +52,7 @@ struct limit {
     int64_t tick_us;   /* a power of ten */
     int64_t max_delay_ticks;         /* D: of a leaky bucket, at most W */
     const struct calendar *calendar; /* of a fixed window that follows the calendar;
-                                      * `per` is then its longest. NULL: none does */
+                                      * `per` is then their usual length. NULL: none does */
 };
 
 struct limit_state {

@@ -8,6 +8,8 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
+#include "rules/calendar.h"
+
 #include "tests/unit/rules/support.h"
 
 #define FOLDER "tests/golden/rules/"
@@ -26,16 +28,34 @@ static char *file_read(const char *path, size_t *len)
     return buf;
 }
 
+static const char *algorithm_text(enum rules_algorithm algorithm)
+{
+    static const char *const texts[] = {
+        [RULES_SLIDING_WINDOW] = "sliding_window",
+        [RULES_TOKEN_BUCKET] = "token_bucket",
+        [RULES_FIXED_WINDOW] = "fixed_window",
+        [RULES_LEAKY_BUCKET] = "leaky_bucket",
+    };
+
+    return texts[algorithm];
+}
+
 static void limit_print(const struct rules_limit *limit, FILE *out)
 {
     (void)fprintf(out,
                   "  %s %s %" PRId64 " per %" PRId64 " us, burst %" PRId64 ", %" PRId64
                   " ticks of %" PRId64 " us\n  ",
-                  limit->name,
-                  limit->algorithm == RULES_TOKEN_BUCKET ? "token_bucket"
-                                                         : "sliding_window",
-                  limit->requests, limit->per_us, limit->burst, limit->per_ticks,
-                  limit->tick_us);
+                  limit->name, algorithm_text(limit->algorithm), limit->requests,
+                  limit->per_us, limit->burst, limit->per_ticks, limit->tick_us);
+    if (limit->calendar != NULL) {
+        char calendar[RULES_CALENDAR_TEXT_BYTES_MAX];
+
+        rules_calendar_print(limit->calendar, calendar);
+        (void)fprintf(out, "%s\n  ", calendar);
+    }
+    if (limit->algorithm == RULES_LEAKY_BUCKET) {
+        (void)fprintf(out, "up to %" PRId64 " ticks later\n  ", limit->max_delay_ticks);
+    }
     for (size_t i = 0; i < RULES_LIMIT_ID_BYTES; i++) {
         (void)fprintf(out, "%02x", limit->id[i]);
     }

@@ -613,6 +613,51 @@ static void plan_changes_the_numbers_of_one_counter(void **context)
     assert_int_equal(counter_get_outcome(d->decide.counters, 0, OUTCOME_REFUSED), 3);
 }
 
+/* Two queues, the second slower and shorter: the longest delay counts, both are charged. */
+static void leaky_buckets_delay_then_reject(void **context)
+{
+    struct decider *d = *context;
+    static const char QUEUES[] =
+        "version: 1\n"
+        "domain: api\n"
+        "rules:\n"
+        "  - name: fast\n"
+        "    key: [key]\n"
+        "    limit: { requests: 3, per: 1s, algorithm: leaky_bucket }\n"
+        "  - name: slow\n"
+        "    key: [key]\n"
+        "    limit: { requests: 1, per: 1s, algorithm: leaky_bucket, max_delay: 1s }\n";
+    static const struct {
+        int64_t at_us;
+        const char *action;
+        const char *rule;
+        int64_t delay_ms; /* 0: not sent */
+    } STEPS[] = {
+        {0, "allow", "fast", 0},       /* 3 of 4 left, and 1 of 2 */
+        {0, "delay", "slow", 1000},    /* fast alone would be 334 */
+        {0, "reject", "slow", 0},      /* it would be 2 s */
+        {2000000, "allow", "fast", 0}, /* nothing was charged by that */
+        {2999999, "delay", "slow", 1}, /* a microsecond, rounded up */
+    };
+    decider_fini(d);
+    assert_true(decider_init(d, QUEUES));
+    for (size_t i = 0; i < ARRAY_LEN(STEPS); i++) {
+        decider_begin(d);
+        decider_message(d, "ratelimit-check");
+        decider_text(d, "key", "a");
+        assert_true(decider_decide(d, START_US + STEPS[i].at_us));
+        assert_string_equal(d->ack.actions[0].text, STEPS[i].action);
+        if (STEPS[i].delay_ms > 0) {
+            assert_string_equal(decoded_ack_text(&d->ack, "rule"), STEPS[i].rule);
+            assert_int_equal(decoded_ack_number(&d->ack, "delay_ms"),
+                             STEPS[i].delay_ms);
+            assert_string_equal(decoded_ack_text(&d->ack, "reason"), "limit");
+        } else {
+            assert_null(decoded_ack_find(&d->ack, "delay_ms"));
+        }
+    }
+}
+
 static void limits_of_one_rule_are_charged_together_or_not_at_all(void **context)
 {
     struct decider *d = *context;
@@ -704,6 +749,7 @@ int main(void)
         TEST(lists_decide_before_any_counter),
         TEST(request_without_its_key_is_refused),
         TEST(plan_changes_the_numbers_of_one_counter),
+        TEST(leaky_buckets_delay_then_reject),
         TEST(limits_of_one_rule_are_charged_together_or_not_at_all),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -672,7 +672,11 @@ static void *mover(void *arg)
 static void counters_move_while_threads_race(void **context)
 {
     struct fixture *f = *context;
-    static const struct limit MANY = {LIMIT_SLIDING_WINDOW, 60000, 60000, 600000, 100};
+    static const struct limit MANY = {.algorithm = LIMIT_SLIDING_WINDOW,
+                                      .requests = 60000,
+                                      .size = 60000,
+                                      .per_ticks = 600000,
+                                      .tick_us = 100};
     pthread_t thread;
     race.limit = &MANY;
     race.start_us = START_US;

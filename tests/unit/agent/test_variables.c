@@ -44,6 +44,7 @@ static void defaults(void **context)
     variable_set want = VARIABLE_BIT(VARIABLE_ACTION) | VARIABLE_BIT(VARIABLE_DENY)
                         | VARIABLE_BIT(VARIABLE_STATUS) | VARIABLE_BIT(VARIABLE_RULE)
                         | VARIABLE_BIT(VARIABLE_RETRY_AFTER)
+                        | VARIABLE_BIT(VARIABLE_DELAY_MS)
                         | VARIABLE_BIT(VARIABLE_REASON);
     assert_int_equal(variables_default(), want);
 }

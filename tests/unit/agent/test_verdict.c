@@ -159,6 +159,32 @@ static void strongest_action_wins_and_its_longest_wait_decides(void **context)
     }
 }
 
+static void delay_is_stronger_than_warn_and_the_longest_decides(void **context)
+{
+    (void)context;
+    static const enum action ACTIONS[] = {ACTION_WARN, ACTION_REJECT, ACTION_REJECT,
+                                          ACTION_DEGRADE};
+    struct store_take take = {
+        .n_charges = 4,
+        .charges = {refused(&SIZE_10, 99), allowed(&SIZE_10, 0), allowed(&SIZE_10, 0),
+                    allowed(&SIZE_10, 0)},
+    };
+    struct verdict_circumstances circumstances = {.exceeded = ACTIONS};
+    take.charges[1].answer.delay_us = 5;
+    take.charges[2].answer.delay_us = 6;
+    struct verdict v = combine_in(&take, circumstances);
+    assert_string_equal(action_text(v.action), "delay");
+    assert_int_equal(v.reason, REASON_LIMIT);
+    assert_false(v.is_denied);
+    assert_int_equal(v.status, 0);
+    assert_int_equal(v.deciding_idx, 2);
+    circumstances.shadow = 1U << 1 | 1U << 2;
+    assert_int_equal(combine_in(&take, circumstances).action, ACTION_WARN);
+    circumstances.shadow = 0;
+    take.charges[3] = refused(&SIZE_10, 1);
+    assert_int_equal(combine_in(&take, circumstances).action, ACTION_DEGRADE);
+}
+
 static void soft_limit_warns_and_is_the_weakest(void **context)
 {
     (void)context;
@@ -208,6 +234,7 @@ int main(void)
         cmocka_unit_test(shadow_never_decides),
         cmocka_unit_test(shown_is_decided_among_the_advertised),
         cmocka_unit_test(strongest_action_wins_and_its_longest_wait_decides),
+        cmocka_unit_test(delay_is_stronger_than_warn_and_the_longest_decides),
         cmocka_unit_test(soft_limit_warns_and_is_the_weakest),
         cmocka_unit_test(reasons_of_an_allow),
     };

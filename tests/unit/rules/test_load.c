@@ -110,6 +110,10 @@ static void test_ids(void **state)
         ONE("d", "r", "[]", "requests: 5, per: 60s", ""),
         ONE("d", "r", "[ip]", "requests: 5, per: 61s", ""),
         ONE("d", "r", "[ip]", "requests: 5, per: 60s, burst: 5", ""),
+        ONE("d", "r", "[ip]", "requests: 5, per: 60s, algorithm: fixed_window", ""),
+        ONE("d", "r", "[ip]", "requests: 5, per: 60s, algorithm: leaky_bucket", ""),
+        ONE("d", "r", "[ip]", "requests: 5, per: minute", ""),
+        ONE("d", "r", "[ip]", "requests: 5, per: minute, timezone: Europe/Berlin", ""),
     };
     uint8_t first[RULES_LIMIT_ID_BYTES];
     uint8_t id[RULES_LIMIT_ID_BYTES];
