@@ -18,6 +18,7 @@ struct takeover {
     bool is_stop_wanted;
     unsigned n_expected; /* connections still to come, at most */
     struct upgrade_taken taken;
+    struct instant begun_at; /* from here to the end a key may count twice */
     struct ev_io io;
     struct ev_timer stop_deadline;
     struct upgrade_hello hello;
@@ -173,6 +174,7 @@ static bool take_number(struct takeover *takeover, const struct channel_packet *
         return false;
     }
     takeover->n_expected = n;
+    takeover->begun_at = clock_now();
     server_reserve(takeover->parts.server, n);
     return true;
 }
@@ -219,7 +221,8 @@ static bool take_end(struct takeover *takeover)
     if (channel_send(takeover->channel_fd, CHANNEL_DONE, &part, 1, -1) != CHANNEL_OK) {
         return false;
     }
-    log_info("upgrade: taken over: connections %u, counters %ju",
+    log_info("upgrade: taken over in %jd ms: connections %u, counters %ju",
+             (intmax_t)(instant_diff_us(clock_now(), takeover->begun_at) / US_PER_MS),
              takeover->taken.n_connections, (uintmax_t)takeover->taken.n_counters);
     takeover->is_complete = true;
     return true;

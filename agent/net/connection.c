@@ -81,11 +81,12 @@ static void tell_gone(struct worker_gone *gone)
     ev_async_send(gone->main_loop, &gone->async);
 }
 
-static void connection_close(struct connection *c)
+/* Let go of all but the descriptor, which is answered. */
+static int release(struct connection *c)
 {
     struct worker *worker = c->worker;
+    int fd = c->io.fd;
     ev_io_stop(worker->loop, &c->io); /* before close: the number may be reused */
-    (void)close(c->io.fd);
     if (c->prev != NULL) {
         c->prev->next = c->next;
     } else {
@@ -97,6 +98,13 @@ static void connection_close(struct connection *c)
     give_fragments_back(c);
     free(c->in);
     free(c);
+    return fd;
+}
+
+static void connection_close(struct connection *c)
+{
+    struct worker *worker = c->worker;
+    (void)close(release(c));
     counter_add(worker->decide.counters, COUNTER_CONNECTIONS_CLOSED, 1);
     tell_gone(worker->gone);
 }
@@ -353,10 +361,14 @@ bool connection_hand_over(struct connection *c)
         .in = {.ptr = c->in, .len = c->in_len},
         .out = {.ptr = c->out_buf + c->out_off, .len = out_pending(c)},
     };
-    if (handover_send(c->worker->channel_fd, &handover) != CHANNEL_OK) {
+    struct worker *worker = c->worker;
+    if (handover_send(worker->channel_fd, &handover) != CHANNEL_OK) {
         return false;
     }
-    connection_close(c);
+    ENSURE(worker->n_handed < SERVER_CONNECTIONS_MAX);
+    worker->handed_fds[worker->n_handed++] = release(c);
+    counter_add(worker->decide.counters, COUNTER_CONNECTIONS_CLOSED, 1);
+    tell_gone(worker->gone);
     return true;
 }
 

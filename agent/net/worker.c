@@ -14,6 +14,16 @@ static void set_sweep_ms(struct worker *worker, int ms)
     ev_timer_again(worker->loop, &worker->sweep);
 }
 
+/* epoll knows a connection until all its descriptors are closed, the successor's too: an
+ * event for one that is closed here would name a number that may be another's by now. So
+ * they are closed when epoll has gone, or when the successor has. */
+static void close_handed(struct worker *worker)
+{
+    while (worker->n_handed > 0) {
+        (void)close(worker->handed_fds[--worker->n_handed]);
+    }
+}
+
 static void end_handing_over(struct worker *worker)
 {
     if (worker->is_handing_over) {
@@ -111,6 +121,7 @@ static void on_letter(struct ev_loop *loop, struct ev_async *async, int events)
             break;
         case LETTER_KEEP:
             end_handing_over(worker);
+            close_handed(worker);
             break;
         case LETTER_DRAIN:
             end_handing_over(worker);
@@ -209,6 +220,7 @@ void worker_join(struct worker *worker)
 {
     (void)pthread_join(worker->thread, NULL);
     ev_loop_destroy(worker->loop);
+    close_handed(worker);
     mailbox_fini(&worker->mailbox);
     free(worker);
 }

@@ -85,6 +85,8 @@ struct worker {
     bool is_handing_over;
     int channel_fd;   /* while handing over: to the successor; the worker's own */
     unsigned upgrade; /* likewise: its number */
+    unsigned n_handed;
+    int handed_fds[SERVER_CONNECTIONS_MAX]; /* what went; open until the loop ends */
     bool is_draining;
     struct instant drain_began;
     int64_t drain_read_us;    /* how long busy connections are read */

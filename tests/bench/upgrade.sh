@@ -85,7 +85,11 @@ frontend www
     http-request return status 500 unless { var(txn.rl.action) -m str allow }
     http-request return status 200 content-type text/plain string ok
 backend agent
+.if version_atleast(3.1)
+    mode spop
+.else
     mode tcp
+.endif
     server agent unix@$work/agent.sock
 EOT
 }
@@ -136,9 +140,13 @@ upgrade() {
     done
 }
 
-# Of HAProxy's server: connections so far, and how many failed.
+# Of HAProxy's server, by the names of the columns: connections it has opened, and how many
+# failed or broke.
 server_figures() {
-    ask stats "show stat" | awk -F, '$1 == "agent" && $2 == "agent" { print $8, $14, $15 }'
+    ask stats "show stat" | awk -F, '
+        NR == 1 { for (i = 1; i <= NF; i++) column[$i] = i }
+        $1 == "agent" && $2 == "agent" {
+            print "connections " $column["connect"], "failed " $column["econ"], "broken " $column["eresp"] }'
 }
 
 count_of() { # NAME
@@ -170,7 +178,7 @@ start_all
 load 3 warm
 seconds=$((upgrades + 4))
 echo "$("$haproxy" -v | head -n 1); HAProxy waits $timeout_ms ms for a verdict"
-echo "connections, failed, broken at first: $(server_figures)"
+echo "at first: $(server_figures)"
 load "$seconds" upgrades &
 loader=$!
 sleep 1
@@ -179,9 +187,9 @@ for ((i = 0; i < upgrades; i++)); do
     sleep 0.5
 done
 wait "$loader"
-echo "connections, failed, broken after $upgrades upgrades: $(server_figures)"
+echo "after $upgrades upgrades: $(server_figures)"
 load "$seconds" control
 print_figures upgrades
 print_figures control
 grep -c 'has taken over' "$work/agent.err" | sed 's/^/upgrades done: /'
-grep 'taken over' "$work/agent.err" | tail -n 1
+grep 'upgrade: taken over' "$work/agent.err" | tail -n 3

@@ -472,6 +472,7 @@ static void adopt(int ends[2])
     assert_non_null(handover);
     assert_null(f.worker.connections);
     successor = f.worker;
+    successor.n_handed = 0;
     successor.is_handing_over = false;
     f.gone.n_open = 1;
     connection_adopt(&successor, handover);
@@ -490,6 +491,8 @@ static void hand_over(void)
 
 static void end_successor(void)
 {
+    assert_int_equal(f.worker.n_handed, 1);
+    (void)close(f.worker.handed_fds[--f.worker.n_handed]);
     spop_client_close(&client);
     turn();
     assert_null(successor.connections);

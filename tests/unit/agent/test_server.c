@@ -627,39 +627,36 @@ static void drain_answers_then_disconnects(void **context)
     spop_client_close(&others[0]);
 }
 
-/* A second server, in place of another process; it has counters of its own. */
+/* What makes another server, in place of another process's. */
 static struct {
-    struct server *server;
-    struct counters *counters[WORKERS];
-    _Atomic unsigned n_handed_over; /* times a server said so */
+    struct counters *counters[WORKERS]; /* in turns with f.counters */
+    _Atomic unsigned n_handed_over;     /* times a server said so */
 } g;
 
-static void start_second(void)
+/* A server like the first, with the sockets of `inheritance`. */
+static struct server *start_another(struct ev_loop *loop,
+                                    struct inheritance *inheritance,
+                                    struct counters *const *counters)
 {
+    struct address address;
+    char text[80];
+    char error[ADDRESS_ERROR_BYTES_MAX];
+    (void)snprintf(text, sizeof(text), "unix@%s", f.path);
+    assert_true(address_parse(&address, text, error));
     struct server_options options = {
         .n_workers = WORKERS,
         .connections_max = CONNECTIONS_MAX,
+        .n_addresses = 1,
+        .addresses = &address,
+        .inheritance = inheritance,
         .set = f.set,
         .store = f.store,
         .decide_options = &f.options,
-        .counters = g.counters,
+        .counters = counters,
     };
-    for (int i = 0; i < WORKERS; i++) {
-        g.counters[i] = counters_new(1);
-        assert_non_null(g.counters[i]);
-    }
-    g.n_handed_over = 0;
-    g.server = server_start(f.main_loop.loop, &options);
-    assert_non_null(g.server);
-}
-
-static void stop_second(void)
-{
-    server_stop(g.server);
-    server_free(g.server);
-    for (int i = 0; i < WORKERS; i++) {
-        counters_free(g.counters[i]);
-    }
+    struct server *server = server_start(loop, &options);
+    assert_non_null(server);
+    return server;
 }
 
 static void on_handed_over(void *context)
@@ -676,47 +673,76 @@ static void wait_for_handed_over(unsigned n)
     assert_int_equal(g.n_handed_over, n);
 }
 
-/* All connections of one server to the other; the main loop stands still meanwhile. */
-static void move(struct server *from, struct server *to)
+static uint8_t packet_bytes[CHANNEL_BYTES_MAX];
+static struct channel_packet packet;
+
+static void receive(int channel_fd, enum channel_type type)
 {
-    static uint8_t buf[CHANNEL_BYTES_MAX];
-    struct channel_packet packet;
+    assert_true(channel_wait(channel_fd, POLLIN, 10000));
+    assert_int_equal(channel_receive(channel_fd, packet_bytes, sizeof(packet_bytes),
+                                     &packet),
+                     CHANNEL_OK);
+    assert_int_equal(packet.type, type);
+}
+
+/* Another main loop in the place of the one there is; neither runs. */
+static void replace_loop(struct loop_thread *next)
+{
+    loop_thread_fini(&f.main_loop);
+    ev_async_stop(next->loop, &next->quit);
+    f.main_loop = *next;
+    ev_async_start(f.main_loop.loop, &f.main_loop.quit);
+}
+
+/* Another server in the place of f.server, with its socket and all its connections. */
+static void succeed(struct counters *const *counters)
+{
+    static struct inheritance inheritance;
+    struct loop_thread loop;
     int ends[2];
-    unsigned n = server_n_open(from);
-    unsigned n_before = g.n_handed_over;
+    unsigned n = server_n_open(f.server);
+    assert_true(loop_thread_init(&loop));
     assert_true(channel_pair(ends));
-    server_reserve(to, n);
-    assert_true(server_hand_over(from, ends[0], on_handed_over, NULL));
+    assert_int_equal(server_send_listeners(f.server, ends[0]), CHANNEL_OK);
+    receive(ends[1], CHANNEL_LISTENER);
+    assert_true(inheritance_receive(&inheritance, &packet, packet_bytes));
+    struct server *successor = start_another(loop.loop, &inheritance, counters);
+    inheritance_close(&inheritance, true);
+    server_reserve(successor, n);
+    g.n_handed_over = 0;
+    assert_true(server_hand_over(f.server, ends[0], on_handed_over, NULL));
     for (unsigned i = 0; i < n; i++) {
-        assert_true(channel_wait(ends[1], POLLIN, 10000));
-        assert_int_equal(channel_receive(ends[1], buf, sizeof(buf), &packet),
-                         CHANNEL_OK);
-        struct handover *handover = handover_receive(&packet, buf);
+        receive(ends[1], CHANNEL_CONNECTION);
+        struct handover *handover = handover_receive(&packet, packet_bytes);
         assert_non_null(handover);
-        server_adopt(to, handover);
+        server_adopt(successor, handover);
     }
     assert_true(loop_thread_start(&f.main_loop));
-    wait_for_handed_over(n_before + 1);
+    wait_for_handed_over(1);
     loop_thread_stop(&f.main_loop);
-    server_keep(from);
-    assert_int_equal(server_n_open(from), 0);
-    assert_int_equal(server_n_open(to), n);
+    server_own_files(f.server, false);
+    server_stop(f.server);
+    server_free(f.server);
+    f.server = successor;
+    replace_loop(&loop);
+    server_own_files(f.server, true);
+    assert_int_equal(server_n_open(f.server), n);
     (void)close(ends[0]);
     (void)close(ends[1]);
 }
 
 enum {
     ASKERS = 8,
-    MOVES = 20
+    UPGRADES = 20
 };
 
-static _Atomic bool has_moved;
+static _Atomic bool is_enough;
 
 /* Two questions at a time; answers NULL when each had its ACK, in its place. */
 static void *ask_on(void *arg)
 {
     struct spop_client *c = arg;
-    for (uint64_t i = 0; !has_moved; i = (i + 2) % 200) {
+    for (uint64_t i = 0; !is_enough; i = (i + 2) % 200) {
         uint8_t frames[256];
         size_t len = spop_client_put_notify(frames, sizeof(frames), i, "k", 0);
         len += spop_client_put_notify(frames + len, sizeof(frames) - len, i + 1, "k",
@@ -737,29 +763,35 @@ static void connections_change_servers_and_lose_nothing(void **context)
 {
     (void)context;
     pthread_t threads[ASKERS];
-    has_moved = false;
+    is_enough = false;
     for (int i = 0; i < ASKERS; i++) {
         assert_true(spop_client_open(&others[i], f.path));
         assert_int_equal(pthread_create(&threads[i], NULL, ask_on, &others[i]), 0);
     }
+    for (int i = 0; i < WORKERS; i++) {
+        g.counters[i] = counters_new(1);
+        assert_non_null(g.counters[i]);
+    }
     loop_thread_stop(&f.main_loop);
-    start_second();
-    for (int i = 0; i < MOVES; i += 2) {
-        move(f.server, g.server);
-        usleep(2000);
-        move(g.server, f.server);
+    for (int i = 0; i < UPGRADES; i++) {
+        succeed(i % 2 == 0 ? g.counters : f.counters);
         usleep(2000);
     }
-    has_moved = true;
+    is_enough = true;
     for (int i = 0; i < ASKERS; i++) {
         void *failed = NULL;
         assert_int_equal(pthread_join(threads[i], &failed), 0);
         assert_null(failed);
         spop_client_close(&others[i]);
     }
-    assert_int_equal(sum(COUNTER_CONNECTIONS_OPENED), ASKERS * (1 + MOVES / 2));
-    stop_second();
+    assert_int_equal(sum(COUNTER_CONNECTIONS_OPENED), ASKERS * (1 + UPGRADES / 2));
     assert_true(loop_thread_start(&f.main_loop));
+    wait_for_open(0);
+    assert_true(spop_client_open(&client, f.path)); /* the socket is the same */
+    spop_client_close(&client);
+    for (int i = 0; i < WORKERS; i++) {
+        counters_free(g.counters[i]);
+    }
 }
 
 /* Nobody is there to take them: they are served on, and new ones are accepted. */

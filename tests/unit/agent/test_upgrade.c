@@ -57,6 +57,7 @@ static struct {
 static uint8_t buf[CHANNEL_BYTES_MAX];
 static struct channel_packet packet;
 static struct spop_client client;
+static struct spop_client other;
 
 static void on_over(void *context)
 {
@@ -268,16 +269,13 @@ static void expect_reaped(pid_t pid)
 
 static void expect_served_on(void)
 {
-    struct spop_client *other = calloc(1, sizeof(*other));
-    assert_non_null(other);
     ask();
-    assert_true(spop_client_connect(other, f.path));
+    assert_true(spop_client_connect(&other, f.path));
     for (int i = 0; i < 2000 && server_n_open(f.server) != 2; i++) {
         turn();
     }
     assert_int_equal(server_n_open(f.server), 2);
-    spop_client_close(other);
-    free(other);
+    spop_client_close(&other);
 }
 
 static void open_client(void)
@@ -294,12 +292,7 @@ static void open_client(void)
 static void successors_that_fail_change_nothing(void **context)
 {
     (void)context;
-    static const char *const roles[] = {
-        "exits",
-        "babbles",
-        "sends no packet",
-        "dies ready",
-    };
+    static const char *const roles[] = {"exits", "babbles", "sends no packet"};
     assert_true(start_server(NULL));
     open_client();
     for (size_t i = 0; i < ARRAY_LEN(roles); i++) {
@@ -313,6 +306,26 @@ static void successors_that_fail_change_nothing(void **context)
         end_upgrade();
     }
     assert_int_equal(f.n_over, 0);
+    expect_served_on();
+}
+
+/* What had moved is lost with it; what is left is served, and what comes. */
+static void a_successor_dies_once_it_is_ready(void **context)
+{
+    (void)context;
+    assert_true(start_server(NULL));
+    open_client();
+    begin_upgrade("dies ready");
+    pid_t pid = f.upgrade.pid;
+    run_until(UPGRADE_IDLE);
+    expect_reaped(pid);
+    end_upgrade();
+    assert_int_equal(f.n_over, 0);
+    spop_client_close(&client);
+    for (int i = 0; i < 2000 && server_n_open(f.server) != 0; i++) {
+        turn();
+    }
+    open_client();
     expect_served_on();
 }
 
@@ -713,6 +726,7 @@ int main(int argc, char **argv)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
         TEST(successors_that_fail_change_nothing),
+        TEST(a_successor_dies_once_it_is_ready),
         TEST(silent_successors_are_ended),
         TEST(a_program_that_is_not_there_is_no_upgrade),
         TEST(all_is_taken),
