@@ -1,7 +1,7 @@
 #!/bin/bash
 # booted.sh BUILD: installs the build into a Debian of its own, as systemd/README.md says, boots
 # that Debian's systemd, and drives the service through it: HAProxy's requests through the socket
-# in HAProxy's chroot; restart, reload, crash, hang, wrong rules, credentials, stop. BASE=DIR is
+# in HAProxy's chroot; restart, reload, crash, hang, wrong files, credentials, stop. BASE=DIR is
 # a Debian to copy instead of asking debootstrap for one; it is kept there when it is not yet.
 # Exit code: 0 all went well, 1 not, 77 it cannot be tried here.
 set -euo pipefail
@@ -136,12 +136,12 @@ RATELIMIT_CHECK_TIMEOUT=2s
 END
 }
 
-write_rules() {
-    cat >"$root/etc/spoa-ratelimit/rules.yaml" <<'END'
+write_rules() { # RULE
+    cat >"$root/etc/spoa-ratelimit/rules.yaml" <<END
 version: 1
 domain: booted
 rules:
-  - name: per_key
+  - name: $1
     key: [api_key]
     limit: { requests: 2, per: 1h, algorithm: token_bucket }
 END
@@ -231,16 +231,27 @@ check_hang() {
     check "and asked again" answers carol '200 "per_key"*'
 }
 
-check_wrong_rules() {
+# Where nothing can be served: a wrong agent.yaml.
+check_cannot_start() {
     local before
     before=$(of_unit NRestarts)
-    echo "rules: wrong" >"$root/etc/spoa-ratelimit/rules.yaml"
+    cp "$root/etc/spoa-ratelimit/agent.yaml" "$work/"
+    echo "listen: wrong" >"$root/etc/spoa-ratelimit/agent.yaml"
     in_root systemctl kill --signal KILL "$unit"
-    check "with wrong rules it tries again and again" tried $((before + 3))
+    check "with a wrong agent.yaml it tries again and again" tried $((before + 3))
     check "meanwhile requests pass without a verdict" answers alice "200 "
-    write_rules
-    check "with right ones it is back" unit_is ActiveState active
+    cp "$work/agent.yaml" "$root/etc/spoa-ratelimit/"
+    check "with a right one it is back" unit_is ActiveState active
     check "and asked again" answers dave '200 "per_key"*'
+}
+
+check_rules() {
+    write_rules per_tenant
+    check "changed rules come into force" answers erin '200 "per_tenant"*'
+    echo "rules: wrong" >"$root/etc/spoa-ratelimit/rules.yaml"
+    in_root systemctl restart "$unit"
+    check "with wrong ones the last good ones serve" answers frank '200 "per_tenant"*'
+    write_rules per_key
 }
 
 tried() { # TIMES
@@ -270,7 +281,7 @@ can_be_tried
 make_debian
 DESTDIR=$root cmake --install "$build" >"$work/install.log" || fail "$(cat "$work/install.log")"
 set_up_haproxy
-write_rules
+write_rules per_key
 boot
 start_service
 check_rights
@@ -279,6 +290,7 @@ check_restart
 check_reload
 check_crash
 check_hang
-check_wrong_rules
+check_cannot_start
+check_rules
 check_credentials
 check_stop
