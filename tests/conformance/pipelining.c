@@ -171,16 +171,19 @@ static void check_59_slow_readers_cost_nothing(void **state)
     }
 }
 
+/* Of some of these numbers the last answers have no room in the socket when the end of
+ * the questions is seen. */
 static void check_60_half_closed_gets_its_answers(void **state)
 {
     (void)state;
-    for (uint64_t n = 1; n <= 1000; n *= 10) {
+    for (uint64_t n = 1; n <= 1500; n += 50) {
         peer_open(&peers[0]);
         for (uint64_t i = 0; i < n; i++) {
             wire_notify(&wire, i, 1, "k60");
         }
         peer_send(&peers[0]);
         assert_int_equal(shutdown(peers[0].fd, SHUT_WR), 0);
+        (void)usleep(5000);
         for (uint64_t i = 0; i < n; i++) {
             expect_allowed(&peers[0], i, 1);
         }
