@@ -17,6 +17,7 @@ enum {
     OUT_BYTES_MIN = 16384,
     /* Kept free for DISCONNECT, and for what the engine wants to see free after it. */
     OUT_BYTES_RESERVED = 2 * SPOP_ENGINE_ROOM_MIN,
+    LAST_READS_MAX = 64, /* of what a peer left that takes nothing any more */
 };
 
 static void note_error(struct client *c, struct instant now, const char *format, ...)
@@ -124,27 +125,6 @@ static void want_writable(struct client *c, bool wanted)
                                 .data = {.ptr = c}};
     (void)epoll_ctl(c->env->epoll_fd, EPOLL_CTL_MOD, c->fd, &event);
     c->wants_writable = wanted;
-}
-
-void client_flush(struct client *c, struct instant now)
-{
-    if (c->out_len == 0 || c->state == CLIENT_DOWN || c->state == CLIENT_CONNECTING) {
-        return;
-    }
-    ssize_t n = send(c->fd, c->out, c->out_len, MSG_NOSIGNAL | MSG_DONTWAIT);
-    if (n < 0 && errno != EAGAIN && errno != EINTR) {
-        if (c->state == CLIENT_ENDING) {
-            go_down(c, TALLY_UNANSWERED);
-        } else {
-            lose_errno(c, TALLY_LOST_CLOSED, "send", now);
-        }
-        return;
-    }
-    if (n > 0) {
-        c->out_len -= (size_t)n;
-        memmove(c->out, c->out + n, c->out_len);
-    }
-    want_writable(c, c->out_len > 0);
 }
 
 static void say_hello(struct client *c, struct instant now)
@@ -411,11 +391,12 @@ static void take_frames(struct client *c, struct instant now)
     }
 }
 
-static void receive(struct client *c, struct instant now)
+/* Returns whether something came and the connection is still there. */
+static bool receive(struct client *c, struct instant now)
 {
     ssize_t n = recv(c->fd, c->in + c->in_len, c->in_cap - c->in_len, MSG_DONTWAIT);
     if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
-        return;
+        return false;
     }
     if (n <= 0 && c->state == CLIENT_ENDING) {
         go_down(c, TALLY_UNANSWERED);
@@ -429,6 +410,38 @@ static void receive(struct client *c, struct instant now)
         c->in_len += (size_t)n;
         take_frames(c, now);
     }
+    return c->state != CLIENT_DOWN;
+}
+
+/* A peer that is gone may have said why, and sent ACKs, before it went. */
+static void lose_writing(struct client *c, struct instant now)
+{
+    int error = errno;
+    for (unsigned i = 0; i < LAST_READS_MAX && receive(c, now); i++) {
+    }
+    if (c->state == CLIENT_ENDING) {
+        go_down(c, TALLY_UNANSWERED);
+    } else if (c->state != CLIENT_DOWN) {
+        errno = error;
+        lose_errno(c, TALLY_LOST_CLOSED, "send", now);
+    }
+}
+
+void client_flush(struct client *c, struct instant now)
+{
+    if (c->out_len == 0 || c->state == CLIENT_DOWN || c->state == CLIENT_CONNECTING) {
+        return;
+    }
+    ssize_t n = send(c->fd, c->out, c->out_len, MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (n < 0 && errno != EAGAIN && errno != EINTR) {
+        lose_writing(c, now);
+        return;
+    }
+    if (n > 0) {
+        c->out_len -= (size_t)n;
+        memmove(c->out, c->out + n, c->out_len);
+    }
+    want_writable(c, c->out_len > 0);
 }
 
 void client_event(struct client *c, uint32_t events, struct instant now)
@@ -438,7 +451,7 @@ void client_event(struct client *c, uint32_t events, struct instant now)
         return;
     }
     if (c->state != CLIENT_DOWN && (events & ~(uint32_t)EPOLLOUT) != 0) {
-        receive(c, now);
+        (void)receive(c, now);
     }
     client_flush(c, now);
 }
