@@ -12,6 +12,7 @@
 #include "rules/address.h"
 #include "rules/arena.h"
 #include "rules/calendar.h"
+#include "rules/time.h"
 #include "rules/yamltree.h"
 
 enum rules_ast_kind {
@@ -25,6 +26,7 @@ struct rules_ast_value {
     enum rules_ast_kind kind;
     const char *owner; /* of an entry of a list; NULL: not given */
     const char *reason;
+    int64_t expires_s;       /* the same; RULES_NEVER_S: not given */
     struct rules_bytes text; /* of `path`: in normal form */
     struct rules_mark mark;
     struct rules_network network; /* EXACT: what the text means as an address, if it is
@@ -96,7 +98,9 @@ struct rules_ast_plan {
 struct rules_ast_rule {
     const char *name;
     struct rules_mark name_mark;
-    const char *owner; /* NULL: not given */
+    const char *owner;   /* NULL: not given */
+    int64_t review_by_s; /* RULES_NEVER_S: not given */
+    int64_t expires_s;   /* the same */
     enum rules_mode mode;
     int32_t enforced_permyriad;
     enum rules_action action;

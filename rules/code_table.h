@@ -22,6 +22,7 @@
     X(bad_plan, "bad-plan")                         \
     X(bad_share, "bad-share")                       \
     X(bad_text, "bad-text")                         \
+    X(bad_time, "bad-time")                         \
     X(bad_type, "bad-type")                         \
     X(bad_version, "bad-version")                   \
     X(burst_not_allowed, "burst-not-allowed")       \

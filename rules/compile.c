@@ -10,8 +10,21 @@
 struct compiler {
     const struct rules_ast *ast;
     struct rules_set *set;
+    int64_t now_s;
     uint32_t n_limits; /* compiled so far */
 };
+
+/** What is in force ends some day: then the set is another one. */
+static bool is_in_force(struct compiler *c, int64_t expires_s)
+{
+    if (expires_s <= c->now_s) {
+        return false;
+    }
+    if (expires_s < c->set->changes_at_s) {
+        c->set->changes_at_s = expires_s;
+    }
+    return true;
+}
 
 static bool bytes_copy(struct rules_set *set, struct rules_bytes from,
                        struct rules_bytes *to)
@@ -205,6 +218,8 @@ static bool compile_rule(struct compiler *c, uint32_t idx)
     rule->idx = idx;
     rule->name = string_copy(c->set, from->name);
     rule->owner = from->owner != NULL ? string_copy(c->set, from->owner) : NULL;
+    rule->is_expired = !is_in_force(c, from->expires_s);
+    c->set->n_expired += rule->is_expired;
     rule->mode = from->mode;
     rule->action = from->action;
     rule->soft_permyriad = from->soft_permyriad;
@@ -419,6 +434,9 @@ static bool compile_condition(struct compiler *c,
     to->slot = from->slot;
     to->is_negated = from->is_negated;
     for (uint32_t i = 0; i < from->n_values; i++) {
+        if (!is_in_force(c, from->values[i].expires_s)) {
+            continue;
+        }
         if (!value_add(c, &from->values[i], to, &values)) {
             return false;
         }
@@ -501,9 +519,19 @@ static bool compile_matcher(struct compiler *c, uint32_t idx)
 
     matcher->conditions = compile_match(c, &from->match);
     matcher->n_conditions = from->match.n_conditions;
+    matcher->is_expired = c->set->rules[idx].is_expired;
     return matcher->conditions != NULL && compile_parts(c, from, matcher)
            && compile_cost(c, from, &matcher->cost)
            && compile_overrides(c, from, matcher);
+}
+
+/** @return whether a list holds anything yet: a condition without values holds always */
+static bool has_values(const struct rules_condition *condition)
+{
+    return condition != NULL
+           && condition->n_wild + condition->n_texts + condition->n_prefixes
+                      + condition->n_networks
+                  > 0;
 }
 
 /** The lists stand behind the rules, so that the same tables find them. */
@@ -517,6 +545,7 @@ static bool compile_lists(struct compiler *c)
 
         matcher->conditions = compile_match(c, &match);
         matcher->n_conditions = 1;
+        matcher->is_expired = !has_values(matcher->conditions);
         if (matcher->conditions == NULL) {
             return false;
         }
@@ -644,10 +673,14 @@ static bool compile_all(struct compiler *c, const char *name)
     return compile_plans(c) && compile_lists(c) && rules_index_build(c->set);
 }
 
-struct rules_set *rules_compile(const struct rules_ast *ast, const char *name)
+struct rules_set *rules_compile(const struct rules_ast *ast, const char *name,
+                                int64_t now_s)
 {
-    struct compiler c = {.ast = ast, .set = set_new()};
+    struct compiler c = {.ast = ast, .set = set_new(), .now_s = now_s};
 
+    if (c.set != NULL) {
+        c.set->changes_at_s = RULES_NEVER_S;
+    }
     if (c.set != NULL && !compile_all(&c, name)) {
         rules_set_free(c.set);
         c.set = NULL;

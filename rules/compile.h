@@ -12,8 +12,11 @@
 #include "rules/ast.h"
 #include "rules/program.h"
 
-/** @return the set (rules_set_free), or NULL when memory ran out */
+/**
+ * @param now_s  what ended by then is left out, and counted
+ * @return the set (rules_set_free), or NULL when memory ran out
+ */
 RULES_MUST_USE struct rules_set *rules_compile(const struct rules_ast *ast,
-                                               const char *name);
+                                               const char *name, int64_t now_s);
 
 #endif

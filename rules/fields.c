@@ -149,6 +149,17 @@ const char *rules_text_read(struct rules_parse *parse, const struct yamltree_nod
     return node->text;
 }
 
+void rules_moment_read(struct rules_parse *parse, const struct yamltree_node *node,
+                       int64_t *at_s)
+{
+    if (rules_node_is(parse, node, YAMLTREE_SCALAR, node->key)
+        && !rules_time_parse(rules_node_bytes(node), at_s)) {
+        RULES_FAIL(parse, node->mark, rules_code_bad_time,
+                   "%s must be a date, 2027-01-31, or a moment, 2027-01-31T12:30:00Z",
+                   node->key);
+    }
+}
+
 const char *rules_name_read(struct rules_parse *parse, const struct yamltree_node *node)
 {
     if (!rules_node_is(parse, node, YAMLTREE_SCALAR, node->key)) {

@@ -101,6 +101,10 @@ void rules_match_values_check(struct rules_parse *parse,
 const char *rules_text_read(struct rules_parse *parse,
                             const struct yamltree_node *node);
 
+/** Read a date or a moment; reported when it is none. */
+void rules_moment_read(struct rules_parse *parse, const struct yamltree_node *node,
+                       int64_t *at_s);
+
 /* The fields that have a file of their own. `into` is a struct rules_ast_rule; of lists a
  * struct rules_ast. */
 rules_field_fn rules_field_match;

@@ -286,6 +286,9 @@ static void sizes_add(struct sizes *sizes, const struct rules_matcher *matcher)
 {
     const struct rules_condition *c = matcher->conditions;
 
+    if (matcher->is_expired) {
+        return;
+    }
     if (matcher->n_filed == 0) {
         sizes->n_always++;
         return;
@@ -350,6 +353,9 @@ static void rules_file(struct indexer *x)
 
     /* From the last to the first, since each is put at the head of its lists. */
     for (uint32_t i = set->n_matchers; i-- > 0;) {
+        if (set->matchers[i].is_expired) {
+            continue;
+        }
         if (set->matchers[i].n_filed == 0) {
             set->always[set->n_always++] = i;
         } else {

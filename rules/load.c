@@ -1,14 +1,15 @@
 #include "rules/code.h"
 #include "rules/compile.h"
 
-struct rules_set *rules_load(const char *name, struct rules_bytes text,
+struct rules_set *rules_load(const struct rules_source *source,
                              struct rules_diags *diags)
 {
     struct rules_set *set = NULL;
     struct rules_arena arena = {NULL};
     struct rules_ast ast;
     uint32_t n_errors = diags->n_errors;
-    struct yamltree *tree = yamltree_parse((const char *)text.ptr, text.len, diags);
+    struct yamltree *tree = yamltree_parse((const char *)source->text.ptr,
+                                           source->text.len, diags);
 
     if (tree == NULL) {
         goto out;
@@ -17,7 +18,7 @@ struct rules_set *rules_load(const char *name, struct rules_bytes text,
     if (diags->n_errors > n_errors) {
         goto out;
     }
-    set = rules_compile(&ast, name);
+    set = rules_compile(&ast, source->name, source->now_s);
     if (set == NULL) {
         rules_diags_add(diags, RULES_ERROR, (struct rules_mark){0}, NULL, 0,
                         rules_code_out_of_memory, "out of memory");
@@ -86,6 +87,16 @@ const struct rules_calendar *rules_set_calendar(const struct rules_set *set,
 const struct rules_rule *rules_set_rule(const struct rules_set *set, uint32_t idx)
 {
     return &set->rules[idx];
+}
+
+int64_t rules_set_changes_at_s(const struct rules_set *set)
+{
+    return set->changes_at_s;
+}
+
+uint32_t rules_set_n_expired(const struct rules_set *set)
+{
+    return set->n_expired;
 }
 
 int rules_set_slot(const struct rules_set *set, struct rules_bytes name)

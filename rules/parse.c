@@ -69,6 +69,22 @@ static void read_owner(struct rules_parse *parse, const struct yamltree_node *no
     rule->owner = rules_text_read(parse, node);
 }
 
+static void read_review_by(struct rules_parse *parse, const struct yamltree_node *node,
+                           void *into)
+{
+    struct rules_ast_rule *rule = into;
+
+    rules_moment_read(parse, node, &rule->review_by_s);
+}
+
+static void read_expires(struct rules_parse *parse, const struct yamltree_node *node,
+                         void *into)
+{
+    struct rules_ast_rule *rule = into;
+
+    rules_moment_read(parse, node, &rule->expires_s);
+}
+
 static void read_share(struct rules_parse *parse, const struct yamltree_node *node,
                        void *into)
 {
@@ -174,6 +190,8 @@ static void skip_field(struct rules_parse *parse, const struct yamltree_node *no
 static const struct rules_field rule_fields[] = {
     {"name", read_rule_name, true},
     {"owner", read_owner, false},
+    {"review_by", read_review_by, false},
+    {"expires", read_expires, false},
     {"match", rules_field_match, false},
     {"key", rules_field_key, true},
     {"no_key", read_no_key, false},
@@ -189,8 +207,6 @@ static const struct rules_field rule_fields[] = {
     {"mode", read_mode, false},
     {"advertise", read_advertise, false},
     {"store", read_store, false},
-    {"review_by", NULL, false},
-    {"expires", NULL, false},
     {"charge", NULL, false},
     {"on_store_failure", NULL, false},
     {"tag", NULL, false},
@@ -289,7 +305,9 @@ static void preamble_read(struct rules_parse *parse, const struct yamltree_node 
 
     *rule = (struct rules_ast_rule){.is_advertised = true,
                                     .ip_prefix = RULES_IP_PREFIX_DEFAULT,
-                                    .cost = {.min = 1, .max = 1}};
+                                    .cost = {.min = 1, .max = 1},
+                                    .review_by_s = RULES_NEVER_S,
+                                    .expires_s = RULES_NEVER_S};
     parse->defaults = yamltree_child(root, "defaults");
     if (parse->defaults != NULL) {
         defaults_read(parse, parse->defaults, rule);

@@ -8,6 +8,7 @@ struct entry {
     const struct yamltree_node *value;
     const char *owner;
     const char *reason;
+    int64_t expires_s;
 };
 
 static void read_value(struct rules_parse *parse, const struct yamltree_node *node,
@@ -35,6 +36,14 @@ static void read_reason(struct rules_parse *parse, const struct yamltree_node *n
     entry->reason = rules_text_read(parse, node);
 }
 
+static void read_expires(struct rules_parse *parse, const struct yamltree_node *node,
+                         void *into)
+{
+    struct entry *entry = into;
+
+    rules_moment_read(parse, node, &entry->expires_s);
+}
+
 /** Read a value, or {value, owner, reason}. */
 static void entry_read(struct rules_parse *parse, const struct yamltree_node *node,
                        const char *descriptor, struct rules_ast_condition *condition)
@@ -42,8 +51,8 @@ static void entry_read(struct rules_parse *parse, const struct yamltree_node *no
     static const struct rules_field fields[] = {{"value", read_value, true},
                                                 {"owner", read_owner, false},
                                                 {"reason", read_reason, false},
-                                                {"expires", NULL, false}};
-    struct entry entry = {.value = node};
+                                                {"expires", read_expires, false}};
+    struct entry entry = {.value = node, .expires_s = RULES_NEVER_S};
     struct rules_ast_value *value = &condition->values[condition->n_values];
 
     if (node->kind == YAMLTREE_MAPPING) {
@@ -55,6 +64,7 @@ static void entry_read(struct rules_parse *parse, const struct yamltree_node *no
         && rules_match_value_read(parse, entry.value, descriptor, value)) {
         value->owner = entry.owner;
         value->reason = entry.reason;
+        value->expires_s = entry.expires_s;
         condition->n_values++;
     }
 }

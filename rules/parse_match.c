@@ -158,7 +158,8 @@ bool rules_match_value_read(struct rules_parse *parse, const struct yamltree_nod
         return false;
     }
     *value = (struct rules_ast_value){.text = rules_node_bytes(node),
-                                      .mark = node->mark};
+                                      .mark = node->mark,
+                                      .expires_s = RULES_NEVER_S};
     return reader_find(descriptor)(parse, node, value);
 }
 

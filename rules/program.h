@@ -82,6 +82,7 @@ struct rules_cost {
 
 struct rules_matcher {
     uint32_t n_conditions;
+    bool is_expired;
     uint32_t n_filed; /* 1: the rule is filed under the first condition; else 0 */
     uint32_t n_parts;
     struct rules_condition *conditions;
@@ -143,6 +144,8 @@ struct rules_set {
     struct rules_calendar *calendars;
     struct rules_zone *zones;
     bool has_overrides;
+    int64_t changes_at_s; /* when the next thing ends */
+    uint32_t n_expired;
 
     uint32_t n_slots;
     int slot_path; /* -1: not used */

@@ -131,6 +131,7 @@ struct rules_rule {
     enum rules_action action;
     int32_t soft_permyriad;     /* share of a limit past which it warns; 0: never */
     int32_t enforced_permyriad; /* PERCENT: share of the keys, in hundredths of 1 % */
+    bool is_expired;            /* had ended when the file was read: matches nothing */
     bool is_keyed;              /* false for key: [] */
     bool
         is_advertised; /* shown in header fields, where it is no shadow; false for key: [] */
@@ -140,16 +141,21 @@ struct rules_rule {
 
 struct rules_set;
 
+/** A rules file, as it was read. */
+struct rules_source {
+    const char *name; /* of the file, for rules_set_name (diagnostics have their own) */
+    struct rules_bytes text;
+    int64_t now_s; /* Unix time: what ends is in force while it is below its end */
+};
+
 /**
  * Read, check and compile a rules file. The program calls sodium_init first.
  *
- * @param name   the file's name, for rules_set_name; copied (diagnostics use the name
- *               that rules_diags_init was given)
- * @param text   the file's bytes, not needed after the call
- * @param diags  gets every error of meaning of one run
+ * @param source  not needed after the call
+ * @param diags   gets every error of meaning of one run
  * @return the set, owned by the caller (rules_set_free), or NULL when diags has errors
  */
-RULES_MUST_USE struct rules_set *rules_load(const char *name, struct rules_bytes text,
+RULES_MUST_USE struct rules_set *rules_load(const struct rules_source *source,
                                             struct rules_diags *diags);
 
 /** Free a set and all that belongs to it. NULL is fine. */
@@ -171,6 +177,13 @@ const struct rules_calendar *rules_set_calendar(const struct rules_set *set,
                                                 uint32_t idx);
 /** @return rule `idx`, which is below rules_set_n_rules */
 const struct rules_rule *rules_set_rule(const struct rules_set *set, uint32_t idx);
+
+/** @return the Unix time from which on the set is another one, since something of it ends;
+ *  INT64_MAX: never */
+int64_t rules_set_changes_at_s(const struct rules_set *set);
+
+/** @return how many rules of the file had ended when it was read */
+uint32_t rules_set_n_expired(const struct rules_set *set);
 
 /** @return how many slots the set uses: 0 to this - 1 are all that evaluation reads */
 uint32_t rules_set_n_slots(const struct rules_set *set);

@@ -24,6 +24,7 @@ struct text {
 struct edition {
     struct decide_set *set; /* NULL: none */
     struct text text;
+    char *copy; /* of the text, for the keeper */
     bool is_last_good;
     struct counters *counters[SERVER_WORKERS_MAX + 1]; /* workers', then our own */
 };
@@ -63,6 +64,7 @@ static void edition_clear(struct edition *edition)
     }
     decide_set_free(edition->set);
     free(edition->text.bytes);
+    free(edition->copy);
     *edition = (struct edition){0};
 }
 
@@ -111,7 +113,11 @@ static void keep_calendars(struct decide_set *set)
 static struct decide_set *compile(const char *path, const struct text *text,
                                   char *error)
 {
-    struct rules_bytes bytes = {.ptr = (const uint8_t *)text->bytes, .len = text->len};
+    struct rules_source source = {
+        .name = path,
+        .text = {.ptr = (const uint8_t *)text->bytes, .len = text->len},
+        .now_s = clock_wall_us() / US_PER_S,
+    };
     struct decide_set *set = NULL;
     struct rules_diags *diags = malloc(sizeof(*diags));
     (void)snprintf(error, RULEBOOK_ERROR_BYTES_MAX, "out of memory");
@@ -119,7 +125,7 @@ static struct decide_set *compile(const char *path, const struct text *text,
         return NULL;
     }
     rules_diags_init(diags, path);
-    struct rules_set *rules = rules_load(path, bytes, diags);
+    struct rules_set *rules = rules_load(&source, diags);
     rules_diags_print(diags, stderr);
     if (rules != NULL) {
         set = decide_set_new(rules);
@@ -131,7 +137,23 @@ static struct decide_set *compile(const char *path, const struct text *text,
     return set;
 }
 
-/* Read and compile a file into `edition`; false with a text in `error`. */
+/* Compile the text of `edition`; false with a text in `error`, and nothing is left. */
+static bool edition_compile(struct edition *edition, const char *path, char *error)
+{
+    (void)snprintf(error, RULEBOOK_ERROR_BYTES_MAX, "out of memory");
+    edition->copy = malloc(edition->text.len + 1);
+    if (edition->copy != NULL) {
+        memcpy(edition->copy, edition->text.bytes, edition->text.len + 1);
+        edition->set = compile(path, &edition->text, error);
+    }
+    if (edition->set == NULL) {
+        edition_clear(edition);
+        return false;
+    }
+    return true;
+}
+
+/* Read and compile a file into `edition`; likewise. */
 static bool edition_load(struct edition *edition, const char *path, char *error)
 {
     const char *reason = NULL;
@@ -140,13 +162,7 @@ static bool edition_load(struct edition *edition, const char *path, char *error)
         (void)snprintf(error, RULEBOOK_ERROR_BYTES_MAX, "%s", reason);
         return false;
     }
-    edition->set = compile(path, &edition->text, error);
-    if (edition->set == NULL) {
-        free(edition->text.bytes);
-        edition->text.bytes = NULL;
-        return false;
-    }
-    return true;
+    return edition_compile(edition, path, error);
 }
 
 static bool make_counters(struct edition *edition, unsigned n)
@@ -160,11 +176,12 @@ static bool make_counters(struct edition *edition, unsigned n)
     return true;
 }
 
+/* The text itself stays: it is compiled again where something in it ends. */
 static void keep_last_good(struct rulebook *book)
 {
-    struct text *text = &book->in_force.text;
-    keeper_keep(book->keeper, text->bytes, text->len);
-    text->bytes = NULL;
+    struct edition *edition = &book->in_force;
+    keeper_keep(book->keeper, edition->copy, edition->text.len);
+    edition->copy = NULL;
 }
 
 static void report_change(struct rulebook *book)
@@ -404,12 +421,29 @@ static void look(struct rulebook *book, bool is_asked)
         return;
     }
     memcpy(book->tried, edition.text.version, sizeof(book->tried));
-    edition.set = compile(book->path, &edition.text, error);
-    if (edition.set == NULL) {
-        free(edition.text.bytes);
+    if (!edition_compile(&edition, book->path, error)) {
         refuse(book, error);
         return;
     }
+    take(book, &edition);
+}
+
+/* The text in force once more, without what has ended meanwhile. */
+static void renew(struct rulebook *book)
+{
+    char error[RULEBOOK_ERROR_BYTES_MAX];
+    const struct text *text = &book->in_force.text;
+    struct edition edition = {.text = *text,
+                              .is_last_good = book->in_force.is_last_good};
+    edition.text.bytes = malloc(text->len + 1);
+    if (edition.text.bytes == NULL) {
+        return; /* in a second again */
+    }
+    memcpy(edition.text.bytes, text->bytes, text->len + 1);
+    if (!edition_compile(&edition, book->path, error)) {
+        return;
+    }
+    log_info("%s: something in it has ended", book->path);
     take(book, &edition);
 }
 
@@ -452,9 +486,15 @@ void rulebook_keep_calendars(struct rulebook *book)
 
 static void on_second(struct ev_loop *loop, struct ev_timer *timer, int events)
 {
+    struct rulebook *book = CONTAINER_OF(timer, struct rulebook, second);
     (void)loop;
     (void)events;
-    rulebook_keep_calendars(CONTAINER_OF(timer, struct rulebook, second));
+    rulebook_keep_calendars(book);
+    bool is_changing = book->next.set != NULL;
+    int64_t now_s = clock_wall_us() / US_PER_S;
+    if (!is_changing && now_s >= rules_set_changes_at_s(book->in_force.set->rules)) {
+        renew(book);
+    }
 }
 
 /* NOLINTNEXTLINE(readability-function-size): the macros of ev.h nest */

@@ -8,7 +8,7 @@
  *            What came into force is kept as LAST_GOOD_FILE in state_dir: a start with a
  *            bad file serves that.
  *            The file is looked at when it changes (inotify, else every few seconds), and
- *            when asked.
+ *            when asked. Where something in it ends, its text is compiled once more.
  * Ownership: rulebook_open / rulebook_free. Owns sets and counters; borrows the rest.
  * Threads:   the main thread. One thread of its own writes LAST_GOOD_FILE (keeper.h).
  * Errors:    log lines; rules files also get diagnostics on standard error.

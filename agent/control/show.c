@@ -29,13 +29,15 @@ static void show_rules(const struct show_source *source, FILE *out)
                   "Rules_file: %s\nRules_version: %s\nRules_source: %s\n"
                   "Rules_age_sec: %" PRId64 "\nRules_changes: %" PRIu64
                   "\nRules_failures: %" PRIu64 "\nRules_error: %s\nDomain: %s\n"
-                  "Rules: %" PRIu32 "\nLimits: %" PRIu32 "\n",
+                  "Rules: %" PRIu32 "\nRules_expired: %" PRIu32 "\nLimits: %" PRIu32
+                  "\n",
                   rules_set_name(set->rules), report->version,
                   report->is_last_good ? "last_good" : "file",
                   instant_diff_us(clock_now(), report->changed_at) / US_PER_S,
                   report->n_changes, report->n_failures,
                   report->error[0] != '\0' ? report->error : "-", set->domain,
-                  rules_set_n_rules(set->rules), set->n_limits);
+                  rules_set_n_rules(set->rules), rules_set_n_expired(set->rules),
+                  set->n_limits);
 }
 
 static void show_rules_metrics(const struct show_source *source, FILE *out)
@@ -47,6 +49,9 @@ static void show_rules_metrics(const struct show_source *source, FILE *out)
     metrics_print_one(out, "rules_failures_total", "counter",
                       "Rules files that changed nothing, being bad or unreadable",
                       (int64_t)report->n_failures);
+    metrics_print_one(out, "rules_expired", "gauge",
+                      "Rules of the file that have ended",
+                      rules_set_n_expired(rulebook_set(source->rulebook)->rules));
     metrics_print_one(out, "rules_bad", "gauge",
                       "1 while the rules file is not what is in force",
                       report->error[0] != '\0');

@@ -111,7 +111,9 @@ static struct decide_set *load_set(unsigned n_rules, int64_t requests)
     char *text = write_rules(n_rules, requests, &len);
     struct rules_bytes bytes = {.ptr = (const uint8_t *)text, .len = len};
     rules_diags_init(&diags, "bench");
-    struct rules_set *rules = rules_load("bench", bytes, &diags);
+    struct rules_set *rules = rules_load(&(struct rules_source){.name = "bench",
+                                                                .text = bytes},
+                                         &diags);
     rules_diags_print(&diags, stderr);
     ENSURE(rules != NULL);
     struct decide_set *set = decide_set_new(rules);

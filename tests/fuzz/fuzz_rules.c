@@ -162,7 +162,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
     uint8_t *text = fuzz_copy(data, len);
     struct rules_bytes bytes = {.ptr = text, .len = len};
     rules_diags_init(&diags, "fuzz.yaml");
-    struct rules_set *set = rules_load("fuzz.yaml", bytes, &diags);
+    struct rules_set *set = rules_load(&(struct rules_source){.name = "fuzz.yaml",
+                                                              .text = bytes},
+                                       &diags);
     if (set == NULL) {
         FUZZ_CHECK(diags.n_errors > 0);
         check_diags(text, len);

@@ -21,7 +21,9 @@ bool decider_init(struct decider *d, const char *rules)
     memset(d, 0, sizeof(*d));
     rules_diags_init(&diags, "test.yaml");
     struct rules_bytes text = {.ptr = (const uint8_t *)rules, .len = strlen(rules)};
-    struct rules_set *set = rules_load("test.yaml", text, &diags);
+    struct rules_set *set = rules_load(&(struct rules_source){.name = "test.yaml",
+                                                              .text = text},
+                                       &diags);
     rules_diags_print(&diags, stderr);
     if (set == NULL) {
         return false;

@@ -25,7 +25,9 @@ static void expect_rules(const char *name, const char *text, size_t len)
 {
     rules_diags_init(&diags, name);
     struct rules_bytes bytes = {.ptr = (const uint8_t *)text, .len = len};
-    struct rules_set *set = rules_load(name, bytes, &diags);
+    struct rules_set *set = rules_load(&(struct rules_source){.name = name,
+                                                              .text = bytes},
+                                       &diags);
     rules_diags_print(&diags, stderr);
     assert_non_null(set);
     assert_int_equal(diags.n_warnings, 0);

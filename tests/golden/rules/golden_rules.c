@@ -113,7 +113,9 @@ static void file_check(const char *stem)
     (void)snprintf(name, sizeof name, "%s.yaml", stem);
     text = (const uint8_t *)file_read(path, &len);
     rules_diags_init(&diags, name);
-    set = rules_load(name, (struct rules_bytes){text, len}, &diags);
+    set = rules_load(&(struct rules_source){.name = name,
+                                            .text = (struct rules_bytes){text, len}},
+                     &diags);
     if (set != NULL) {
         set_print(set, out);
     }

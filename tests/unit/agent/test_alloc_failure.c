@@ -160,7 +160,8 @@ static struct rules_set *load(const char *text, size_t len)
 {
     struct rules_bytes bytes = {.ptr = (const uint8_t *)text, .len = len};
     rules_diags_init(&f.diags, "rules.yaml");
-    return rules_load("rules.yaml", bytes, &f.diags);
+    return rules_load(&(struct rules_source){.name = "rules.yaml", .text = bytes},
+                      &f.diags);
 }
 
 static bool config_works(void)

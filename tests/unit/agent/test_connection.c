@@ -57,7 +57,9 @@ static int set_up(void **context)
     rules_diags_init(&diags, "test.yaml");
     struct rules_bytes text = {.ptr = (const uint8_t *)rules_text,
                                .len = strlen(rules_text)};
-    struct rules_set *rules = rules_load("test.yaml", text, &diags);
+    struct rules_set *rules = rules_load(&(struct rules_source){.name = "test.yaml",
+                                                                .text = text},
+                                         &diags);
     f.set = rules != NULL ? decide_set_new(rules) : NULL;
     decide_options_init(&f.options, VARIABLE_BIT(VARIABLES_N) - 1);
     f.worker.loop = ev_loop_new(EVFLAG_NOENV);

@@ -6,10 +6,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
-
 #include <sodium.h>
 
 #include "agent/control/rulebook.h"
@@ -267,6 +267,29 @@ static void last_good_rules_are_served_where_the_file_is_bad(void **context)
     free(kept);
 }
 
+/* A rule ends while the agent runs: the set is another one, the file the same. */
+static void rules_end_while_they_are_in_force(void **context)
+{
+    (void)context;
+    char text[512];
+    char ends[32];
+    time_t at = (time_t)(clock_wall_us() / US_PER_S) + 2;
+    struct tm tm;
+    (void)strftime(ends, sizeof(ends), "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&at, &tm));
+    (void)snprintf(
+        text, sizeof(text),
+        HEAD "- {name: a, key: [ip], limit: {requests: 1, per: 1s}, expires: '%s'}\n"
+             "- {name: b, key: [ip], limit: {requests: 1, per: 1s}}\n",
+        ends);
+    write_rules(text);
+    open_book();
+    assert_int_equal(rules_set_n_expired(rulebook_set(f.book)->rules), 0);
+    until_changed(1);
+    assert_int_equal(rules_set_n_expired(rulebook_set(f.book)->rules), 1);
+    assert_true(clock_wall_us() / US_PER_S >= at);
+    assert_int_equal(rules_set_changes_at_s(rulebook_set(f.book)->rules), INT64_MAX);
+}
+
 static void nothing_is_served_without_good_rules(void **context)
 {
     (void)context;
@@ -286,6 +309,7 @@ int main(void)
         TEST(file_that_is_gone_changes_nothing),
         TEST(newest_of_several_wins),
         TEST(last_good_rules_are_served_where_the_file_is_bad),
+        TEST(rules_end_while_they_are_in_force),
         TEST(nothing_is_served_without_good_rules),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -91,7 +91,9 @@ static bool make_parts(void)
     static struct rules_diags diags;
     rules_diags_init(&diags, "test.yaml");
     struct rules_bytes text = {.ptr = (const uint8_t *)RULES, .len = strlen(RULES)};
-    struct rules_set *rules = rules_load("test.yaml", text, &diags);
+    struct rules_set *rules = rules_load(&(struct rules_source){.name = "test.yaml",
+                                                                .text = text},
+                                         &diags);
     f.set = rules != NULL ? decide_set_new(rules) : NULL;
     f.store = local_new((size_t)1 << 20, SECRET);
     /* all of them: answers larger than questions fill the output first */

@@ -31,7 +31,9 @@ static inline struct rules_set *load_good(const char *text)
     struct rules_set *set;
 
     rules_diags_init(&diags, "test.yaml");
-    set = rules_load("test.yaml", bytes_of(text), &diags);
+    set = rules_load(&(struct rules_source){.name = "test.yaml",
+                                            .text = bytes_of(text)},
+                     &diags);
     if (set == NULL) {
         rules_diags_print(&diags, stderr);
     }

@@ -483,6 +483,61 @@ static void test_plans(void **state)
     }
 }
 
+static void reload_at(const char *text, int64_t now_s)
+{
+    static struct rules_diags diags;
+    struct rules_source source = {.name = "test",
+                                  .text = bytes_of(text),
+                                  .now_s = now_s};
+
+    rules_set_free(set);
+    rules_diags_init(&diags, "test");
+    set = rules_load(&source, &diags);
+    assert_non_null(set);
+}
+
+/** What has ended matches nothing, and overrides nothing. */
+static void test_endings(void **state)
+{
+    static const char text[] = HEAD
+        "- {name: a, key: [], " LIMIT "}\n"
+        "- {name: b, match: {ip: present}, key: [], overrides: a, expires: "
+        "'1970-01-01T00:01:00Z', " LIMIT "}\n"
+        "- {name: c, key: [], expires: '1970-01-01T00:02:00Z', " LIMIT "}\n"
+        "lists: {block: {ip: [{value: 10.0.0.0/8, expires: '1970-01-01T00:01:30Z'}], "
+        "k: [x, {value: y, expires: '1970-01-01T00:01:00Z'}]}}\n";
+    static const struct {
+        int64_t now_s;
+        int64_t changes_at_s;
+        uint32_t n_expired;
+        const char *hits;
+        enum rules_listed ip;
+        enum rules_listed k;
+    } moments[] = {
+        {0, 60, 0, "b c", RULES_BLOCKED, RULES_BLOCKED},
+        {59, 60, 0, "b c", RULES_BLOCKED, RULES_BLOCKED},
+        {60, 90, 1, "a c", RULES_BLOCKED, RULES_UNLISTED},
+        {90, 120, 1, "a c", RULES_UNLISTED, RULES_UNLISTED},
+        {120, INT64_MAX, 2, "a", RULES_UNLISTED, RULES_UNLISTED},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof moments / sizeof moments[0]; i++) {
+        reload_at(text, moments[i].now_s);
+        assert_int_equal(rules_set_changes_at_s(set), moments[i].changes_at_s);
+        assert_int_equal(rules_set_n_expired(set), moments[i].n_expired);
+        memset(&request, 0, sizeof request);
+        request_text(set, &request, "ip", "10.1.2.3");
+        expect(moments[i].hits);
+        assert_int_equal(result.listed, moments[i].ip);
+        request_text(set, &request, "ip", "192.0.2.1");
+        request_text(set, &request, "k", "y");
+        expect_listed(moments[i].k);
+        request_text(set, &request, "k", "x");
+        expect_listed(RULES_BLOCKED);
+    }
+}
+
 /** What names a counter: another key, chain or prefix starts a new one. */
 static void test_limit_ids(void **state)
 {
@@ -613,6 +668,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_lists, setup, teardown),
         cmocka_unit_test_setup_teardown(test_keyless, setup, teardown),
         cmocka_unit_test_setup_teardown(test_plans, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_endings, setup, teardown),
         cmocka_unit_test_setup_teardown(test_limit_ids, setup, teardown),
         cmocka_unit_test_setup_teardown(test_longest_key, setup, teardown),
         cmocka_unit_test_setup_teardown(test_cut, setup, teardown),

@@ -141,7 +141,8 @@ static void test_out_of_memory(void **state)
         fail_at = i;
         n_allocations = 0;
         rules_diags_init(&diags, "t");
-        set = rules_load("t", bytes_of(text), &diags);
+        set = rules_load(&(struct rules_source){.name = "t", .text = bytes_of(text)},
+                         &diags);
         fail_at = -1;
         if (set == NULL) {
             assert_true(diags.n_errors >= 1);

@@ -18,7 +18,8 @@ static struct rules_set *load(void)
     struct rules_bytes bytes = {.ptr = (const uint8_t *)f.text, .len = f.len};
 
     rules_diags_init(&f.diags, "rules.yaml");
-    return rules_load("rules.yaml", bytes, &f.diags);
+    return rules_load(&(struct rules_source){.name = "rules.yaml", .text = bytes},
+                      &f.diags);
 }
 
 static bool is_out_of_memory(void)

@@ -36,7 +36,7 @@ static const struct fault faults[] = {
     {"version: 1\nrequire: owner", "bad-type", 2, 10},
     {"version: 1\nrequire: [[owner]]", "bad-type", 2, 11},
     {"version: 1\nrequire: [colour]", "bad-choice", 2, 11},
-    {"version: 1\nrequire: [expires]", "not-yet", 2, 11},
+    {"version: 1\nrequire: [tag]", "not-yet", 2, 11},
     {"require: [owner]\n" WITH(""), "missing-field", 5, 3},
     {"require: [mode]\ndefaults: {owner: a}\n" WITH(""), "missing-field", 6, 3},
     {"version: 1\ndefaults: [a]", "bad-type", 2, 11},
@@ -57,7 +57,7 @@ static const struct fault faults[] = {
     {LISTS("{block: {k: [{value: [a]}]}}"), "bad-type", 3, 29},
     {LISTS("{block: {k: [{value: a, reason: ''}]}}"), "bad-text", 3, 40},
     {LISTS("{block: {k: [{value: a, owner: [b]}]}}"), "bad-type", 3, 39},
-    {LISTS("{block: {k: [{value: a, expires: 2027-01-01}]}}"), "not-yet", 3, 32},
+    {LISTS("{block: {k: [{value: a, expires: 2027}]}}"), "bad-time", 3, 41},
     {LISTS("{block: {k: ['']}}"), "empty-value", 3, 21},
     {"version: 1\nclients: x", "not-yet", 2, 1},
     /* rule */
@@ -80,8 +80,9 @@ static const struct fault faults[] = {
     {WITH("  advertise: yes\n"), "bad-choice", 7, 14},
     {WITH("  store: redis\n"), "not-yet", 7, 10},
     {WITH("  store: disk\n"), "bad-choice", 7, 10},
-    {WITH("  review_by: 2027-01-01\n"), "not-yet", 7, 3},
-    {WITH("  expires: 2027-01-01\n"), "not-yet", 7, 3},
+    {WITH("  review_by: soon\n"), "bad-time", 7, 14},
+    {WITH("  expires: 2027-02-30\n"), "bad-time", 7, 12},
+    {WITH("  expires: [2027-01-01]\n"), "bad-type", 7, 12},
     {WITH("  no_key: drop\n"), "bad-choice", 7, 11},
     {WITH("  ip_prefix: 24\n"), "bad-type", 7, 14},
     {WITH("  ip_prefix: {v4: 0}\n"), "bad-amount", 7, 19},
@@ -290,7 +291,8 @@ static void codes_note(void)
 static void load_bad(struct rules_bytes text)
 {
     rules_diags_init(&diags, "test.yaml");
-    assert_null(rules_load("test.yaml", text, &diags));
+    assert_null(
+        rules_load(&(struct rules_source){.name = "test.yaml", .text = text}, &diags));
     assert_true(diags.n_errors > 0);
     codes_note();
 }
@@ -470,6 +472,8 @@ static void test_good(void **state)
         KEY("[a, b, c, d, e, ip]"),
         KEY("[a | b | ip, a, a|b]"),
         WITH("  cost: 0\n"),
+        WITH("  review_by: 2027-01-31\n  expires: 2027-01-31T12:00:00Z\n"),
+        WITH("defaults: {review_by: 2027-06-30}\nrequire: [review_by]\n"),
         WITH("  plans: {a: 5, b: unlimited, c: 2.5x, d: 1000000000}\n"),
         LIMITS("[" TIER("a") TIER("b") "]\n  plans: {p: {a: 5}, q: 10x, r: {}}"),
         WITH("defaults: {plans: {a: 2x}}\n"),
