@@ -32,6 +32,7 @@
     X(duplicate_value, "duplicate-value")           \
     X(empty_value, "empty-value")                   \
     X(file_too_large, "file-too-large")             \
+    X(log_too_large, "log-too-large")               \
     X(missing_field, "missing-field")               \
     X(no_rules, "no-rules")                         \
     X(not_yet, "not-yet")                           \

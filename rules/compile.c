@@ -49,6 +49,8 @@ static const char *algorithm_name(enum rules_algorithm algorithm)
         return "fixed_window";
     case RULES_LEAKY_BUCKET:
         return "leaky_bucket";
+    case RULES_SLIDING_LOG:
+        return "sliding_log";
     case RULES_SLIDING_WINDOW:
         break;
     }

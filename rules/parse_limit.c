@@ -10,8 +10,9 @@ struct limit_draft {
     const char *name;
     struct rules_mark name_mark;
     int64_t requests; /* 0: not given, or reported */
-    int64_t burst;    /* the same */
-    int64_t per_us;   /* the same */
+    const struct yamltree_node *requests_node;
+    int64_t burst;  /* the same */
+    int64_t per_us; /* the same */
     bool is_calendar;
     enum rules_unit unit;
     const struct algorithm *algorithm; /* NULL: not given */
@@ -27,16 +28,15 @@ struct algorithm {
 };
 
 static const struct algorithm algorithms[] = {
-    {"sliding_window", RULES_SLIDING_WINDOW},
-    {"token_bucket", RULES_TOKEN_BUCKET},
-    {"fixed_window", RULES_FIXED_WINDOW},
-    {"leaky_bucket", RULES_LEAKY_BUCKET},
+    {"sliding_window", RULES_SLIDING_WINDOW}, {"token_bucket", RULES_TOKEN_BUCKET},
+    {"fixed_window", RULES_FIXED_WINDOW},     {"leaky_bucket", RULES_LEAKY_BUCKET},
+    {"sliding_log", RULES_SLIDING_LOG},
 };
 
 enum {
     N_ALGORITHMS = sizeof algorithms / sizeof algorithms[0]
 };
-_Static_assert((int)N_ALGORITHMS == (int)RULES_LEAKY_BUCKET + 1, "one name for each");
+_Static_assert((int)N_ALGORITHMS == (int)RULES_SLIDING_LOG + 1, "one name for each");
 
 /** @return the amount, or -1 (reported) */
 static int64_t amount_read(struct rules_parse *parse, const struct yamltree_node *node)
@@ -75,6 +75,7 @@ static void read_requests(struct rules_parse *parse, const struct yamltree_node 
                    "a limit of 0 needs 'expires', which is planned but not built yet");
     }
     draft->requests = amount > 0 ? amount : 0;
+    draft->requests_node = node;
 }
 
 static void read_burst(struct rules_parse *parse, const struct yamltree_node *node,
@@ -156,14 +157,9 @@ static void read_algorithm(struct rules_parse *parse, const struct yamltree_node
             return;
         }
     }
-    if (strcmp(node->text, "sliding_log") == 0) {
-        RULES_FAIL(parse, node->mark, rules_code_not_yet,
-                   "'algorithm: sliding_log' is planned but not built yet");
-        return;
-    }
     RULES_FAIL(parse, node->mark, rules_code_bad_choice,
                "'%.64s' is not one of the values of 'algorithm': sliding_window, "
-               "token_bucket, fixed_window, leaky_bucket",
+               "token_bucket, fixed_window, leaky_bucket, sliding_log",
                node->text);
 }
 
@@ -218,6 +214,12 @@ static void draft_check(struct rules_parse *parse, const struct limit_draft *dra
     if (algorithm != RULES_TOKEN_BUCKET && draft->burst_node != NULL) {
         RULES_FAIL(parse, draft->burst_node->key_mark, rules_code_burst_not_allowed,
                    "%s has no burst; token_bucket has", name);
+    }
+    if (algorithm == RULES_SLIDING_LOG && draft->requests > RULES_LOG_REQUESTS_MAX) {
+        RULES_FAIL(parse, draft->requests_node->mark, rules_code_log_too_large,
+                   "a sliding_log keeps every request and has at most %d; "
+                   "sliding_window takes any number",
+                   (int)RULES_LOG_REQUESTS_MAX);
     }
     if (algorithm != RULES_FIXED_WINDOW && draft->is_calendar) {
         RULES_FAIL(parse, draft->per_node->mark, rules_code_calendar_not_allowed,

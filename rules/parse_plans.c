@@ -57,6 +57,12 @@ static void change_apply(struct rules_parse *parse, const struct yamltree_node *
                    "with this plan the limit would be 0 or over 1000000000");
         return;
     }
+    if (limit->algorithm == RULES_SLIDING_LOG && requests > RULES_LOG_REQUESTS_MAX) {
+        RULES_FAIL(parse, node->mark, rules_code_log_too_large,
+                   "with this plan the sliding_log would have more than %d requests",
+                   (int)RULES_LOG_REQUESTS_MAX);
+        return;
+    }
     plan->numbers[idx].requests = requests;
     plan->numbers[idx].burst = burst;
 }

@@ -71,7 +71,11 @@ enum rules_algorithm {
     RULES_TOKEN_BUCKET,
     RULES_FIXED_WINDOW,
     RULES_LEAKY_BUCKET,
+    RULES_SLIDING_LOG,
 };
+
+/** Most requests of a sliding log. */
+#define RULES_LOG_REQUESTS_MAX INT64_C(1000)
 
 /** Windows that follow the calendar. */
 enum rules_unit {

@@ -231,11 +231,11 @@ struct restoring {
     struct instant now;
 };
 
-static void add_records(void *context, const struct image_record *records,
-                        size_t n_records)
+static void add_records(void *context, enum image_kind kind,
+                        const struct image_record *records, size_t n_records)
 {
     const struct restoring *to = context;
-    local_import(to->store, records, n_records, to->now, to->counters);
+    local_import(to->store, kind, records, n_records, to->now, to->counters);
 }
 
 bool snapshot_restore(const struct snapshot *snapshot, struct store *store,

@@ -196,11 +196,11 @@ static bool take_connection(struct takeover *takeover,
     return true;
 }
 
-static void add_counters(void *context, const struct image_record *records,
-                         size_t n_records)
+static void add_counters(void *context, enum image_kind kind,
+                         const struct image_record *records, size_t n_records)
 {
     const struct takeover *takeover = context;
-    local_import(takeover->parts.store, records, n_records, clock_now(),
+    local_import(takeover->parts.store, kind, records, n_records, clock_now(),
                  takeover->parts.counters);
 }
 

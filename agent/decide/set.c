@@ -17,6 +17,8 @@ static enum limit_algorithm algorithm_of(enum rules_algorithm algorithm)
         return LIMIT_FIXED_WINDOW;
     case RULES_LEAKY_BUCKET:
         return LIMIT_LEAKY_BUCKET;
+    case RULES_SLIDING_LOG:
+        return LIMIT_SLIDING_LOG;
     }
     NEVER("algorithm");
 }
@@ -88,6 +90,7 @@ static int64_t size_of(const struct limit *limit, const struct rules_limit *rule
         return limit_leaky_size(limit);
     case LIMIT_SLIDING_WINDOW:
     case LIMIT_FIXED_WINDOW:
+    case LIMIT_SLIDING_LOG:
         return rules->requests;
     }
     NEVER("algorithm");

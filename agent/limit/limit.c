@@ -20,6 +20,8 @@ void limit_align(const struct limit *limit, struct limit_state *state,
     case LIMIT_FIXED_WINDOW:
         fixed_window_align(limit, state, now);
         return;
+    case LIMIT_SLIDING_LOG:
+        break;
     }
     NEVER("algorithm");
 }
@@ -36,6 +38,8 @@ bool limit_take(const struct limit *limit, struct limit_state *state,
         return fixed_window_take(limit, state, now, cost, answer);
     case LIMIT_LEAKY_BUCKET:
         return leaky_bucket_take(limit, state, now, cost, answer);
+    case LIMIT_SLIDING_LOG:
+        break;
     }
     NEVER("algorithm");
 }
@@ -54,6 +58,8 @@ void limit_merge(const struct limit *limit, struct limit_state *state,
     case LIMIT_FIXED_WINDOW:
         fixed_window_merge(state, other);
         return;
+    case LIMIT_SLIDING_LOG:
+        break;
     }
     NEVER("algorithm");
 }
@@ -68,6 +74,8 @@ int64_t limit_place(const struct limit *limit, const struct limit_state *state)
     case LIMIT_TOKEN_BUCKET:
     case LIMIT_LEAKY_BUCKET:
         return state->bucket.at_ticks;
+    case LIMIT_SLIDING_LOG:
+        break;
     }
     NEVER("algorithm");
 }
@@ -83,6 +91,8 @@ bool limit_settle(const struct limit *limit, struct limit_state *state,
     case LIMIT_TOKEN_BUCKET:
     case LIMIT_LEAKY_BUCKET:
         return token_bucket_settle(limit, state, now, correction);
+    case LIMIT_SLIDING_LOG:
+        break;
     }
     NEVER("algorithm");
 }

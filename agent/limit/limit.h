@@ -37,10 +37,11 @@ enum limit_algorithm {
     LIMIT_TOKEN_BUCKET,
     LIMIT_FIXED_WINDOW,
     LIMIT_LEAKY_BUCKET,
+    LIMIT_SLIDING_LOG, /* has functions of its own: sliding_log.h */
 };
 
 enum {
-    LIMIT_ALGORITHMS = LIMIT_LEAKY_BUCKET + 1
+    LIMIT_ALGORITHMS = LIMIT_LEAKY_BUCKET + 1 /* of the functions here */
 };
 
 struct limit {
@@ -71,6 +72,15 @@ struct limit_state {
             uint32_t zero;
             int64_t window; /* since the epoch; of a calendar: wall-clock start, in s */
         } fixed;
+        struct {
+            uint32_t first; /* block of the oldest event; 0: none */
+            uint32_t last;  /* block of the newest */
+            uint16_t used;  /* what all events cost, also those that are out */
+            uint8_t first_at;
+            uint8_t last_n; /* events in the last block */
+            uint32_t zero;
+        } log;
+        uint64_t events[2]; /* of a log, on the way from one store to another */
     };
 };
 

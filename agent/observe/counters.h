@@ -62,6 +62,8 @@
     X(LOCAL_FILLED, "local_slots_filled_total",                                        \
       "Slots of the local table ever filled")                                          \
     X(LOCAL_EVICTED, "local_evictions_total", "Live counters evicted from the table")  \
+    X(LOCAL_EVENTS_LOST, "local_events_lost_total",                                    \
+      "Events of sliding logs for which there was no memory")                          \
     X(LOCAL_RESTORED, "local_restored_total",                                          \
       "Live counters taken over from a snapshot or a predecessor")
 

@@ -70,9 +70,14 @@ static void write_block(struct image_writer *writer)
     block->lead.n_records = 0;
 }
 
-void image_write(struct image_writer *writer, const struct image_record *record)
+void image_write(struct image_writer *writer, enum image_kind kind,
+                 const struct image_record *record)
 {
     struct image_block *block = &writer->block;
+    if (block->lead.kind != kind && block->lead.n_records > 0) {
+        write_block(writer);
+    }
+    block->lead.kind = kind;
     block->records[block->lead.n_records++] = *record;
     if (block->lead.n_records == IMAGE_BLOCK_RECORDS) {
         write_block(writer);
@@ -155,7 +160,7 @@ static enum image_status read_head(struct image_reader *reader)
 static enum image_status check_lead(const struct image_reader *reader)
 {
     const struct image_lead *lead = &reader->part.block.lead;
-    bool is_ok = lead->n_records <= IMAGE_BLOCK_RECORDS
+    bool is_ok = lead->n_records <= IMAGE_BLOCK_RECORDS && lead->kind <= IMAGE_EVENTS
                  && lead->n_before == reader->n_records;
     return is_ok ? IMAGE_MORE : IMAGE_DAMAGED;
 }
@@ -176,7 +181,8 @@ static enum image_status read_block(struct image_reader *reader)
     }
     reader->n_records += n_records;
     if (reader->on_records != NULL) {
-        reader->on_records(reader->context, block->records, n_records);
+        reader->on_records(reader->context, (enum image_kind)block->lead.kind,
+                           block->records, n_records);
     }
     return IMAGE_MORE;
 }

@@ -36,11 +36,17 @@
 #include "agent/limit/limit.h"
 
 enum {
-    IMAGE_VERSION = 1,
+    IMAGE_VERSION = 2,
     IMAGE_SECRET_BYTES = 16,
     IMAGE_SUM_BYTES = 16,
     IMAGE_BLOCK_RECORDS = 256,
     IMAGE_HEAD_BYTES = 80, /* the origin is known when so many bytes are read */
+};
+
+/** What the records of a block are. */
+enum image_kind {
+    IMAGE_COUNTERS = 0, /* each the state of a counter */
+    IMAGE_EVENTS,       /* each two events of a sliding log, or one; the oldest first */
 };
 
 /** One counter: it fits a table of any size that hashes with the origin's secret. */
@@ -71,7 +77,7 @@ struct image_head {
 /** In front of a block's records. */
 struct image_lead {
     uint32_t n_records; /* 0: the end */
-    uint32_t zero;
+    uint32_t kind;
     uint64_t n_before;
 };
 
@@ -97,8 +103,9 @@ struct image_writer {
 void image_writer_init(struct image_writer *writer, const struct image_origin *origin,
                        image_write_fn *write, void *context);
 
-/** Add a record; a full block is written. */
-void image_write(struct image_writer *writer, const struct image_record *record);
+/** Add a record; a full block is written, and one of another kind. */
+void image_write(struct image_writer *writer, enum image_kind kind,
+                 const struct image_record *record);
 
 /** Write what is left, and the end. @return whether all of the image was written */
 MUST_USE bool image_write_end(struct image_writer *writer);
@@ -120,8 +127,8 @@ enum image_status {
 const char *image_status_text(enum image_status status);
 
 /** Gets the records of one block, in the order of the image. */
-typedef void image_records_fn(void *context, const struct image_record *records,
-                              size_t n_records);
+typedef void image_records_fn(void *context, enum image_kind kind,
+                              const struct image_record *records, size_t n_records);
 
 struct image_reader {
     image_records_fn *on_records; /* NULL: only look whether the image is right */

@@ -1,7 +1,6 @@
 #include "agent/store/local.h"
 
 #include <errno.h>
-#include <sched.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +10,8 @@
 #include <sodium.h>
 
 #include "agent/base.h"
+#include "agent/store/pool.h"
+#include "agent/store/spin.h"
 
 enum {
     NO_SLOT = LOCAL_WAYS
@@ -30,6 +31,7 @@ struct set {
     uint16_t referenced;       /* used again since the hand last passed */
     uint16_t refused;          /* refused a request since then: one chance more */
     uint16_t inherited;        /* to be added to another slot of the same hash */
+    uint16_t logs; /* sliding logs: their events are in blocks of the pool */
     uint16_t tags[LOCAL_WAYS]; /* of the hash in each slot */
     _Alignas(64) struct image_record slots[LOCAL_WAYS];
 };
@@ -42,8 +44,15 @@ struct local {
     struct store store;
     struct set *sets;
     size_t n_sets;
+    struct pool pool;      /* of the events of sliding logs */
+    _Atomic uint32_t hand; /* block where the next search for one begins */
     uint8_t secret[LOCAL_SECRET_BYTES];
 };
+
+static bool is_log(const struct limit *limit)
+{
+    return limit->algorithm == LIMIT_SLIDING_LOG;
+}
 
 /* Where one charge stands while its set is locked. */
 struct place {
@@ -71,18 +80,12 @@ static uint16_t bit_of(unsigned slot)
 
 static void set_lock(struct set *set)
 {
-    unsigned spins = 0;
-    while (atomic_exchange_explicit(&set->lock, 1, memory_order_acquire) != 0) {
-        if (++spins >= LOCAL_SPINS_MAX) {
-            (void)sched_yield();
-            spins = 0;
-        }
-    }
+    spin_lock(&set->lock);
 }
 
 static void set_unlock(struct set *set)
 {
-    atomic_store_explicit(&set->lock, 0, memory_order_release);
+    spin_unlock(&set->lock);
 }
 
 static unsigned set_occupied(const struct set *set)
@@ -164,12 +167,86 @@ static unsigned set_find_room(struct set *set, uint16_t pinned, uint32_t now_s,
     }
 }
 
+/* Let go of a slot's events, if it is a log: it is as if untouched then. */
+static void set_drop_log(struct local *local, struct set *set, unsigned i)
+{
+    if ((set->logs & bit_of(i)) == 0) {
+        return;
+    }
+    const struct limit_state *state = &set->slots[i].state;
+    pool_put(&local->pool, (struct log_chain){state->log.first, state->log.last});
+    set->logs &= (uint16_t)~bit_of(i);
+    set->slots[i] = (struct image_record){0}; /* expired: the next to be filled */
+}
+
+/* Let go of the log that begins with a block: when it is expired, or was not used again
+ * since the hand last passed. @return whether it did */
+static bool set_reclaim(struct local *local, struct set *set, uint32_t block,
+                        uint32_t now_s, struct counters *counters)
+{
+    unsigned logs = set->logs;
+    while (logs != 0 && set->slots[__builtin_ctz(logs)].state.log.first != block) {
+        logs &= logs - 1;
+    }
+    if (logs == 0) {
+        return false;
+    }
+    unsigned i = (unsigned)__builtin_ctz(logs);
+    if (set->slots[i].expires_s > now_s) {
+        uint16_t *chance = (set->referenced & bit_of(i)) != 0 ? &set->referenced
+                                                              : &set->refused;
+        if ((*chance & bit_of(i)) != 0) {
+            *chance &= (uint16_t)~bit_of(i);
+            return false;
+        }
+        counter_add(counters, COUNTER_LOCAL_EVICTED, 1);
+    }
+    set_drop_log(local, set, i);
+    return true;
+}
+
+/* The hand goes from block to block; that of a log's begin asks for the log. Sets that are
+ * locked, by this thread or another, are passed over. */
+static bool reclaim_one(struct local *local, uint32_t now_s, struct counters *counters)
+{
+    uint32_t n_blocks = local->pool.n_blocks - 1;
+    uint32_t hand = atomic_fetch_add_explicit(&local->hand, 1, memory_order_relaxed);
+    uint32_t block = 1 + hand % n_blocks;
+    uint32_t owner = atomic_load_explicit(&local->pool.blocks[block].owner,
+                                          memory_order_relaxed);
+    struct set *set = &local->sets[owner];
+    if (!spin_try_lock(&set->lock)) {
+        return false;
+    }
+    bool has_room = set_reclaim(local, set, block, now_s, counters);
+    set_unlock(set);
+    return has_room;
+}
+
+/* A block for an event of a log in a set; 0 when there is none after so many steps. */
+static uint32_t get_block(struct local *local, const struct set *set, uint32_t now_s,
+                          struct counters *counters)
+{
+    uint32_t block = pool_get(&local->pool);
+    for (unsigned i = 0; i < LOCAL_RECLAIM_STEPS && block == 0; i++) {
+        if (reclaim_one(local, now_s, counters)) {
+            block = pool_get(&local->pool);
+        }
+    }
+    if (block != 0) {
+        atomic_store_explicit(&local->pool.blocks[block].owner,
+                              (uint32_t)(set - local->sets), memory_order_relaxed);
+    }
+    return block;
+}
+
 /* Room for a counter that the set does not hold. It counts as used only when it is used
  * again: keys that come once push each other out, not those that come often. */
-static unsigned set_claim(struct set *set, const struct hash *hash, uint16_t pinned,
-                          uint32_t now_s, struct counters *counters)
+static unsigned set_claim(struct local *local, struct set *set, const struct hash *hash,
+                          uint16_t pinned, uint32_t now_s, struct counters *counters)
 {
     unsigned i = set_find_room(set, pinned, now_s, counters);
+    set_drop_log(local, set, i);
     set->tags[i] = tag_of(hash);
     set_occupy(set, set_occupied(set) | bit_of(i));
     set->referenced &= (uint16_t)~bit_of(i);
@@ -246,11 +323,73 @@ static uint32_t expiry_s(const struct limit_answer *answer, struct instant now)
                                                 : UINT32_MAX;
 }
 
+/* What the functions of limit.h do, for a log too. */
+static void merge(struct local *local, const struct limit *limit,
+                  struct limit_state *state, const struct limit_state *other)
+{
+    if (is_log(limit)) {
+        pool_put(&local->pool, sliding_log_merge(local->pool.blocks, state, other));
+    } else {
+        limit_merge(limit, state, other);
+    }
+}
+
+static void align(struct local *local, const struct limit *limit,
+                  struct limit_state *state, struct instant now)
+{
+    if (is_log(limit)) {
+        sliding_log_align(local->pool.blocks, state, now);
+    } else {
+        limit_align(limit, state, now);
+    }
+}
+
+/* Answer a cost on a copy of a state; what it charges to a log is not in it yet. */
+static bool answer_cost(const struct local *local, const struct limit *limit,
+                        struct limit_state *state, struct instant now, int64_t cost,
+                        struct limit_answer *answer)
+{
+    return is_log(limit)
+               ? sliding_log_look(limit, local->pool.blocks, state, now, cost, answer)
+               : limit_take(limit, state, now, cost, answer);
+}
+
+static int64_t place_of(const struct local *local, const struct limit *limit,
+                        const struct limit_state *state)
+{
+    return is_log(limit) ? sliding_log_place(local->pool.blocks, state)
+                         : limit_place(limit, state);
+}
+
+static bool settle(struct local *local, const struct store_settlement *settlement,
+                   struct limit_state *state)
+{
+    if (!is_log(settlement->limit)) {
+        return limit_settle(settlement->limit, state, settlement->now,
+                            &settlement->correction);
+    }
+    struct log_chain freed;
+    bool is_changed = sliding_log_settle(settlement->limit, local->pool.blocks, state,
+                                         settlement->now, &settlement->correction,
+                                         &freed);
+    pool_put(&local->pool, freed);
+    return is_changed;
+}
+
+static void look(const struct local *local, const struct limit *limit,
+                 const struct limit_state *state, struct instant now,
+                 struct limit_answer *answer)
+{
+    struct limit_state copy = *state;
+    (void)answer_cost(local, limit, &copy, now, 0, answer);
+}
+
 /* Bring the inherited slots of a counter and its own into one: here its limit, which
  * says how, is at hand. Returns that slot. */
-static unsigned set_unite(struct set *set, const struct place *place,
+static unsigned set_unite(struct local *local, const struct place *place,
                           const struct limit *limit, struct instant now)
 {
+    struct set *set = place->set;
     unsigned own = set_find(set, &place->hash, place->hits & ~(unsigned)set->inherited);
     for (unsigned hits = place->hits & set->inherited; hits != 0; hits &= hits - 1) {
         unsigned i = (unsigned)__builtin_ctz(hits);
@@ -265,16 +404,18 @@ static unsigned set_unite(struct set *set, const struct place *place,
         }
         struct limit_state *state = &set->slots[own].state;
         struct limit_answer answer;
-        limit_merge(limit, state, &slot->state);
-        (void)limit_take(limit, state, now, 0, &answer);
+        merge(local, limit, state, &slot->state);
+        look(local, limit, state, now, &answer);
         set->slots[own].expires_s = expiry_s(&answer, now);
-        *slot = (struct image_record){0}; /* expired: the next to be filled */
+        set->logs &= (uint16_t)~bit_of(i); /* its blocks went over */
+        *slot = (struct image_record){0};  /* expired: the next to be filled */
     }
     return own;
 }
 
 /* Find every counter by its tag first, so that the misses of memory overlap. */
-static void find_slots(const struct store_take *take, struct place *places)
+static void find_slots(struct local *local, const struct store_take *take,
+                       struct place *places)
 {
     unsigned n = take->n_charges;
     for (unsigned i = 0; i < n; i++) {
@@ -288,14 +429,14 @@ static void find_slots(const struct store_take *take, struct place *places)
         struct place *place = &places[i];
         place->slot = (place->hits & place->set->inherited) == 0
                           ? set_find(place->set, &place->hash, place->hits)
-                          : set_unite(place->set, place, take->charges[i].limit,
-                                      take->now);
+                          : set_unite(local, place, take->charges[i].limit, take->now);
     }
 }
 
 /* Answer every charge on a copy of its state; nothing is written back yet, but for the
  * stamp of a counter that a stepped clock had left in the future. */
-static bool answer_charges(struct store_take *take, struct place *places)
+static bool answer_charges(struct local *local, struct store_take *take,
+                           struct place *places)
 {
     bool is_allowed = true;
     for (unsigned i = 0; i < take->n_charges; i++) {
@@ -304,12 +445,12 @@ static bool answer_charges(struct store_take *take, struct place *places)
         place->state = (struct limit_state){0};
         if (place->slot != NO_SLOT) {
             struct limit_state *held = &place->set->slots[place->slot].state;
-            limit_align(charge->limit, held, take->now);
+            align(local, charge->limit, held, take->now);
             place->state = *held;
             place->set->referenced |= bit_of(place->slot);
         }
-        bool passes = limit_take(charge->limit, &place->state, take->now, charge->cost,
-                                 &charge->answer);
+        bool passes = answer_cost(local, charge->limit, &place->state, take->now,
+                                  charge->cost, &charge->answer);
         is_allowed = is_allowed && (passes || charge->is_lenient);
     }
     return is_allowed;
@@ -324,7 +465,8 @@ static void mark_refused(const struct place *place)
 
 /* The request is refused: a charge that would have passed is answered as the counter
  * stands without it. */
-static void withdraw_all(struct store_take *take, const struct place *places)
+static void withdraw_all(const struct local *local, struct store_take *take,
+                         const struct place *places)
 {
     for (unsigned i = 0; i < take->n_charges; i++) {
         struct store_charge *charge = &take->charges[i];
@@ -337,17 +479,46 @@ static void withdraw_all(struct store_take *take, const struct place *places)
         if (places[i].slot != NO_SLOT) {
             state = places[i].set->slots[places[i].slot].state;
         }
-        (void)limit_take(charge->limit, &state, take->now, 0, &charge->answer);
+        look(local, charge->limit, &state, take->now, &charge->answer);
     }
 }
 
-static void write_back(struct place *place, const struct limit_answer *answer,
-                       struct instant now, uint16_t pinned, struct counters *counters)
+/* Add a charge to the events of a log that has a slot. */
+static void log_charge(struct local *local, struct place *place,
+                       const struct store_charge *charge, struct instant now,
+                       struct counters *counters)
+{
+    struct log_block *blocks = local->pool.blocks;
+    struct limit_state *state = &place->state;
+    uint32_t block = 0;
+    pool_put(&local->pool, sliding_log_drop(charge->limit, blocks, state, now));
+    if (sliding_log_is_full(state)) {
+        block = get_block(local, place->set, (uint32_t)(now.us / US_PER_S), counters);
+        if (block == 0) {
+            counter_add(counters, COUNTER_LOCAL_EVENTS_LOST, 1);
+            return;
+        }
+    }
+    int64_t newest_us = sliding_log_place(blocks, state);
+    sliding_log_add(blocks, state, block,
+                    log_event(now.us > newest_us ? now.us : newest_us, charge->cost));
+}
+
+static void claim_slot(struct local *local, struct place *place, struct instant now,
+                       uint16_t pinned, struct counters *counters)
+{
+    if (place->slot == NO_SLOT) {
+        place->slot = set_claim(local, place->set, &place->hash, pinned,
+                                (uint32_t)(now.us / US_PER_S), counters);
+    }
+}
+
+static void write_back(const struct place *place, const struct limit *limit,
+                       const struct limit_answer *answer, struct instant now)
 {
     struct set *set = place->set;
-    if (place->slot == NO_SLOT) {
-        place->slot = set_claim(set, &place->hash, pinned,
-                                (uint32_t)(now.us / US_PER_S), counters);
+    if (is_log(limit)) {
+        set->logs |= bit_of(place->slot);
     }
     set->slots[place->slot] = (struct image_record){
         .hash_hi = place->hash.hi,
@@ -369,7 +540,8 @@ static uint16_t pinned_slots(const struct place *places, unsigned n,
     return pinned;
 }
 
-static void charge_all(struct store_take *take, struct place *places)
+static void charge_all(struct local *local, struct store_take *take,
+                       struct place *places)
 {
     for (unsigned i = 0; i < take->n_charges; i++) {
         struct store_charge *charge = &take->charges[i];
@@ -380,14 +552,18 @@ static void charge_all(struct store_take *take, struct place *places)
         uint16_t pinned = places[i].slot == NO_SLOT
                               ? pinned_slots(places, take->n_charges, places[i].set)
                               : 0;
-        write_back(&places[i], &charge->answer, take->now, pinned, take->counters);
-        charge->place = limit_place(charge->limit, &places[i].state);
+        claim_slot(local, &places[i], take->now, pinned, take->counters);
+        if (is_log(charge->limit)) {
+            log_charge(local, &places[i], charge, take->now, take->counters);
+        }
+        write_back(&places[i], charge->limit, &charge->answer, take->now);
+        charge->place = place_of(local, charge->limit, &places[i].state);
     }
 }
 
 static void local_take(struct store *store, struct store_take *take)
 {
-    const struct local *local = to_local(store);
+    struct local *local = to_local(store);
     UNCLEARED struct place places[STORE_CHARGES_MAX];
     UNCLEARED struct set *sorted[STORE_CHARGES_MAX + 1];
     ENSURE(take->n_charges <= STORE_CHARGES_MAX);
@@ -397,12 +573,12 @@ static void local_take(struct store *store, struct store_take *take)
     for (unsigned i = 0; i < n_sets; i++) {
         set_lock(sorted[i]);
     }
-    find_slots(take, places);
-    take->is_allowed = answer_charges(take, places);
+    find_slots(local, take, places);
+    take->is_allowed = answer_charges(local, take, places);
     if (take->is_allowed) {
-        charge_all(take, places);
+        charge_all(local, take, places);
     } else {
-        withdraw_all(take, places);
+        withdraw_all(local, take, places);
     }
     for (unsigned i = 0; i < n_sets; i++) {
         set_unlock(sorted[i]);
@@ -411,24 +587,24 @@ static void local_take(struct store *store, struct store_take *take)
 }
 
 /* Where the counter of a settlement stands; its set is locked. */
-static void find_place(struct place *place, const struct store_settlement *settlement)
+static void find_place(struct local *local, struct place *place,
+                       const struct store_settlement *settlement)
 {
     place->hits = set_hits(place->set, &place->hash);
     place->slot = (place->hits & place->set->inherited) == 0
                       ? set_find(place->set, &place->hash, place->hits)
-                      : set_unite(place->set, place, settlement->limit,
-                                  settlement->now);
+                      : set_unite(local, place, settlement->limit, settlement->now);
     place->state = (struct limit_state){0};
     if (place->slot != NO_SLOT) {
         struct limit_state *held = &place->set->slots[place->slot].state;
-        limit_align(settlement->limit, held, settlement->now);
+        align(local, settlement->limit, held, settlement->now);
         place->state = *held;
     }
 }
 
 static void local_settle(struct store *store, const struct store_settlement *settlement)
 {
-    const struct local *local = to_local(store);
+    struct local *local = to_local(store);
     struct limit_answer answer;
     struct place place;
     place.hash = hash_counter(local, settlement->limit_id, settlement->key,
@@ -436,12 +612,12 @@ static void local_settle(struct store *store, const struct store_settlement *set
     place.set = set_of(local, (uint32_t)place.hash.lo);
 
     set_lock(place.set);
-    find_place(&place, settlement);
-    bool is_changed = limit_settle(settlement->limit, &place.state, settlement->now,
-                                   &settlement->correction);
+    find_place(local, &place, settlement);
+    bool is_changed = settle(local, settlement, &place.state);
     if (is_changed) {
-        (void)limit_take(settlement->limit, &place.state, settlement->now, 0, &answer);
-        write_back(&place, &answer, settlement->now, 0, settlement->counters);
+        look(local, settlement->limit, &place.state, settlement->now, &answer);
+        claim_slot(local, &place, settlement->now, 0, settlement->counters);
+        write_back(&place, settlement->limit, &answer, settlement->now);
     }
     set_unlock(place.set);
     if (!is_changed) {
@@ -453,6 +629,7 @@ static void local_free(struct store *store)
 {
     struct local *local = to_local(store);
     (void)munmap(local->sets, local->n_sets * sizeof(struct set));
+    pool_fini(&local->pool);
     sodium_memzero(local->secret, sizeof(local->secret));
     free(local);
 }
@@ -464,10 +641,27 @@ static const struct store_ops local_ops = {
     .free = local_free,
 };
 
-struct store *local_new(size_t memory_bytes, const uint8_t *secret)
+static bool map_sets(struct local *local, size_t bytes)
 {
-    size_t n_sets = memory_bytes / sizeof(struct set);
-    if (memory_bytes < LOCAL_MEMORY_BYTES_MIN || n_sets > UINT32_MAX) {
+    local->n_sets = bytes / sizeof(struct set);
+    if (local->n_sets == 0 || local->n_sets > UINT32_MAX) {
+        errno = EINVAL;
+        return false;
+    }
+    void *sets = mmap(NULL, local->n_sets * sizeof(struct set), PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (sets == MAP_FAILED) {
+        return false;
+    }
+    /* Counters lie at random places: with small pages each would cost a page walk. */
+    (void)madvise(sets, local->n_sets * sizeof(struct set), MADV_HUGEPAGE);
+    local->sets = sets;
+    return true;
+}
+
+struct store *local_new(size_t memory_bytes, size_t log_bytes, const uint8_t *secret)
+{
+    if (memory_bytes < LOCAL_MEMORY_BYTES_MIN || log_bytes > memory_bytes / 2) {
         errno = EINVAL;
         return NULL;
     }
@@ -475,17 +669,16 @@ struct store *local_new(size_t memory_bytes, const uint8_t *secret)
     if (local == NULL) {
         return NULL;
     }
-    void *sets = mmap(NULL, n_sets * sizeof(struct set), PROT_READ | PROT_WRITE,
-                      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (sets == MAP_FAILED) {
+    if (!pool_init(&local->pool, log_bytes)) {
         free(local);
         return NULL;
     }
-    /* Counters lie at random places: with small pages each would cost a page walk. */
-    (void)madvise(sets, n_sets * sizeof(struct set), MADV_HUGEPAGE);
+    if (!map_sets(local, memory_bytes - log_bytes)) {
+        pool_fini(&local->pool);
+        free(local);
+        return NULL;
+    }
     local->store.ops = &local_ops;
-    local->sets = sets;
-    local->n_sets = n_sets;
     memcpy(local->secret, secret, sizeof(local->secret));
     return &local->store;
 }
@@ -506,12 +699,13 @@ const uint8_t *local_secret(const struct store *store)
     return to_const_local(store)->secret;
 }
 
-/* The live counters of a set; returns how many. */
+/* The live counters of a set, but for logs; returns how many. */
 static unsigned set_copy(struct set *set, uint32_t now_s, struct image_record *records)
 {
     unsigned n = 0;
     set_lock(set);
-    for (unsigned hits = set_occupied(set); hits != 0; hits &= hits - 1) {
+    for (unsigned hits = set_occupied(set) & ~(unsigned)set->logs; hits != 0;
+         hits &= hits - 1) {
         const struct image_record *slot = &set->slots[__builtin_ctz(hits)];
         if (slot->expires_s > now_s) {
             records[n++] = *slot;
@@ -521,46 +715,183 @@ static unsigned set_copy(struct set *set, uint32_t now_s, struct image_record *r
     return n;
 }
 
-void local_export(struct store *store, struct instant now, struct image_writer *writer)
+/* A bit for each log of a set, which is not locked. */
+static unsigned set_logs(struct set *set)
 {
-    const struct local *local = to_local(store);
+    unsigned logs = 0;
+    if (set_occupied(set) != 0) {
+        set_lock(set);
+        logs = set->logs;
+        set_unlock(set);
+    }
+    return logs;
+}
+
+/* A live log and its events; returns how many, 0 when the slot has none. */
+static unsigned set_copy_log(const struct local *local, struct set *set, unsigned i,
+                             uint32_t now_s, struct image_record *record,
+                             uint64_t *events)
+{
+    unsigned n = 0;
+    set_lock(set);
+    *record = set->slots[i];
+    if ((set->logs & bit_of(i)) != 0 && record->expires_s > now_s) {
+        n = sliding_log_read(local->pool.blocks, &record->state, events);
+    }
+    set_unlock(set);
+    return n;
+}
+
+static void export_counters(const struct local *local, uint32_t now_s,
+                            struct image_writer *writer)
+{
     struct image_record records[LOCAL_WAYS];
     for (size_t i = 0; i < local->n_sets && !writer->is_failed; i++) {
         struct set *set = &local->sets[i];
         if (set_occupied(set) == 0) {
             continue; /* its memory may never have been touched: leave it so */
         }
-        unsigned n = set_copy(set, (uint32_t)(now.us / US_PER_S), records);
+        unsigned n = set_copy(set, now_s, records);
         for (unsigned j = 0; j < n; j++) {
-            image_write(writer, &records[j]);
+            image_write(writer, IMAGE_COUNTERS, &records[j]);
         }
     }
 }
 
-static void set_add(struct set *set, const struct image_record *record, uint32_t now_s,
-                    struct counters *counters)
+/* Two events a record. */
+static void export_log(struct image_record *record, const uint64_t *events, unsigned n,
+                       struct image_writer *writer)
 {
-    struct hash hash = {.lo = record->hash_lo, .hi = record->hash_hi};
-    set_lock(set);
-    unsigned own = set_find(set, &hash, set_hits(set, &hash));
-    unsigned i = set_claim(set, &hash, own != NO_SLOT ? bit_of(own) : 0, now_s,
+    for (unsigned i = 0; i < n; i += 2) {
+        record->state = (struct limit_state){0};
+        record->state.events[0] = events[i];
+        record->state.events[1] = i + 1 < n ? events[i + 1] : 0;
+        image_write(writer, IMAGE_EVENTS, record);
+    }
+}
+
+static void export_logs(const struct local *local, uint32_t now_s,
+                        struct image_writer *writer)
+{
+    struct image_record record;
+    uint64_t events[LOG_USED_MAX];
+    for (size_t i = 0; i < local->n_sets && !writer->is_failed; i++) {
+        struct set *set = &local->sets[i];
+        for (unsigned logs = set_logs(set); logs != 0; logs &= logs - 1) {
+            unsigned j = (unsigned)__builtin_ctz(logs);
+            unsigned n = set_copy_log(local, set, j, now_s, &record, events);
+            export_log(&record, events, n, writer);
+        }
+    }
+}
+
+void local_export(struct store *store, struct instant now, struct image_writer *writer)
+{
+    const struct local *local = to_local(store);
+    uint32_t now_s = (uint32_t)(now.us / US_PER_S);
+    export_counters(local, now_s, writer);
+    export_logs(local, now_s, writer);
+}
+
+/* A slot for what comes from an image: beside the counter's own, if it has one. */
+static unsigned set_inherit(struct local *local, struct set *set,
+                            const struct hash *hash, uint32_t now_s,
+                            struct counters *counters)
+{
+    unsigned own = set_find(set, hash, set_hits(set, hash));
+    unsigned i = set_claim(local, set, hash, own != NO_SLOT ? bit_of(own) : 0, now_s,
                            counters);
-    set->slots[i] = *record;
     if (own != NO_SLOT) {
         set->inherited |= bit_of(i);
+    }
+    return i;
+}
+
+static void add_counter(struct local *local, const struct image_record *record,
+                        uint32_t now_s, struct counters *counters)
+{
+    struct hash hash = {.lo = record->hash_lo, .hi = record->hash_hi};
+    struct set *set = set_of(local, record->hash_lo);
+    set_lock(set);
+    set->slots[set_inherit(local, set, &hash, now_s, counters)] = *record;
+    set_unlock(set);
+    counter_add(counters, COUNTER_LOCAL_RESTORED, 1);
+}
+
+/* The slot of a log whose events end before `event`: inherited ones go on so. */
+static unsigned set_find_log(const struct local *local, const struct set *set,
+                             const struct hash *hash, uint64_t event)
+{
+    for (unsigned hits = set_hits(set, hash) & set->logs; hits != 0; hits &= hits - 1) {
+        unsigned i = (unsigned)__builtin_ctz(hits);
+        const struct limit_state *state = &set->slots[i].state;
+        if (is_same(&set->slots[i], hash)
+            && sliding_log_place(local->pool.blocks, state) <= log_event_us(event)) {
+            return i;
+        }
+    }
+    return NO_SLOT;
+}
+
+/* Events of one log come in order, so most go on where those before them went. */
+static void set_add_event(struct local *local, struct set *set,
+                          const struct image_record *record, uint64_t event,
+                          uint32_t now_s, struct counters *counters)
+{
+    struct hash hash = {.lo = record->hash_lo, .hi = record->hash_hi};
+    unsigned i = set_find_log(local, set, &hash, event);
+    if (i == NO_SLOT) {
+        i = set_inherit(local, set, &hash, now_s, counters);
+        set->slots[i] = *record;
+        set->slots[i].state = (struct limit_state){0};
+        set->logs |= bit_of(i);
+        counter_add(counters, COUNTER_LOCAL_RESTORED, 1);
+    }
+    struct limit_state *state = &set->slots[i].state;
+    uint32_t block = 0;
+    if (state->log.used + log_event_cost(event) > LOG_USED_MAX) {
+        return;
+    }
+    if (sliding_log_is_full(state)) {
+        block = get_block(local, set, now_s, counters);
+        if (block == 0) {
+            counter_add(counters, COUNTER_LOCAL_EVENTS_LOST, 1);
+            return;
+        }
+    }
+    sliding_log_add(local->pool.blocks, state, block, event);
+    if (set->slots[i].expires_s < record->expires_s) {
+        set->slots[i].expires_s = record->expires_s;
+    }
+}
+
+static void add_events(struct local *local, const struct image_record *record,
+                       uint32_t now_s, struct counters *counters)
+{
+    struct set *set = set_of(local, record->hash_lo);
+    set_lock(set);
+    for (int i = 0; i < 2; i++) {
+        if (log_event_cost(record->state.events[i]) > 0) {
+            set_add_event(local, set, record, record->state.events[i], now_s, counters);
+        }
     }
     set_unlock(set);
 }
 
-void local_import(struct store *store, const struct image_record *records,
-                  size_t n_records, struct instant now, struct counters *counters)
+void local_import(struct store *store, enum image_kind kind,
+                  const struct image_record *records, size_t n_records,
+                  struct instant now, struct counters *counters)
 {
-    const struct local *local = to_local(store);
+    struct local *local = to_local(store);
     uint32_t now_s = (uint32_t)(now.us / US_PER_S);
     for (size_t i = 0; i < n_records; i++) {
-        if (records[i].expires_s > now_s) {
-            set_add(set_of(local, records[i].hash_lo), &records[i], now_s, counters);
-            counter_add(counters, COUNTER_LOCAL_RESTORED, 1);
+        if (records[i].expires_s <= now_s) {
+            continue;
+        }
+        if (kind == IMAGE_EVENTS) {
+            add_events(local, &records[i], now_s, counters);
+        } else {
+            add_counter(local, &records[i], now_s, counters);
         }
     }
 }

@@ -243,7 +243,7 @@ static struct scene *scene_new(unsigned n_rules, int64_t requests, uint64_t n_ke
     scene->decide.set = scene->set;
     scene->decide.options = &scene->options;
     scene->decide.counters = counters_new(scene->decide.set->n_limits);
-    scene->store = local_new(MEMORY_BYTES, SECRET);
+    scene->store = local_new(MEMORY_BYTES, LOCAL_LOG_BYTES_MIN, SECRET);
     ENSURE(scene->decide.counters != NULL && scene->store != NULL);
     scene->decide.store = scene->store;
     scene->slot_ip = slot_of(scene, "ip");

@@ -59,7 +59,7 @@ static void renew_store(struct decide *decide)
 {
     static const uint8_t secret[LOCAL_SECRET_BYTES] = {42};
     store_free(decide->store);
-    decide->store = local_new(STORE_BYTES, secret);
+    decide->store = local_new(STORE_BYTES, LOCAL_LOG_BYTES_MIN, secret);
     FUZZ_CHECK(decide->store != NULL);
 }
 

@@ -30,16 +30,20 @@ struct taken {
     const struct image_reader *reader;
     size_t n;
     struct image_record records[RECORDS_MAX];
+    enum image_kind kinds[RECORDS_MAX];
 };
 
-static void take_records(void *context, const struct image_record *records,
-                         size_t n_records)
+static void take_records(void *context, enum image_kind kind,
+                         const struct image_record *records, size_t n_records)
 {
     struct taken *taken = context;
     FUZZ_CHECK(taken->reader->has_origin);
     FUZZ_CHECK(n_records > 0 && n_records <= IMAGE_BLOCK_RECORDS);
     FUZZ_CHECK(n_records <= RECORDS_MAX - taken->n);
     memcpy(&taken->records[taken->n], records, n_records * sizeof(*records));
+    for (size_t i = 0; i < n_records; i++) {
+        taken->kinds[taken->n + i] = kind;
+    }
     taken->n += n_records;
 }
 
@@ -86,6 +90,7 @@ static void mend_blocks(uint8_t *bytes, size_t len, unsigned what)
         memcpy(&lead, bytes + at, sizeof(lead));
         if ((what & MEND_NUMBERS) != 0) {
             lead = (struct image_lead){.n_records = lead.n_records % 5,
+                                       .kind = lead.kind % 2,
                                        .n_before = n_before};
             memcpy(bytes + at, &lead, sizeof(lead));
         }
@@ -118,7 +123,7 @@ static void check_written_again(const struct image_origin *origin,
     image_reader_init(&reader, take_records, &again);
     image_writer_init(&writer, origin, read_on, &reader);
     for (size_t i = 0; i < taken->n; i++) {
-        image_write(&writer, &taken->records[i]);
+        image_write(&writer, taken->kinds[i], &taken->records[i]);
     }
     FUZZ_CHECK(image_write_end(&writer));
     FUZZ_CHECK(reader.status == IMAGE_END);
@@ -142,10 +147,13 @@ static void check_table(const struct taken *taken)
     static struct image_writer writer;
     const struct image_origin origin = {0};
     const struct instant now = {.us = NOW_US};
-    struct store *store = local_new(LOCAL_MEMORY_BYTES_MIN, secret);
+    struct store *store = local_new(LOCAL_MEMORY_BYTES_MIN, LOCAL_LOG_BYTES_MIN,
+                                    secret);
     struct counters *counters = counters_new(0);
     FUZZ_CHECK(store != NULL && counters != NULL);
-    local_import(store, taken->records, taken->n, now, counters);
+    for (size_t i = 0; i < taken->n; i++) {
+        local_import(store, taken->kinds[i], &taken->records[i], 1, now, counters);
+    }
     uint64_t n_live = counter_get(counters, COUNTER_LOCAL_RESTORED);
     FUZZ_CHECK(n_live <= taken->n);
     image_writer_init(&writer, &origin, count_only, NULL);

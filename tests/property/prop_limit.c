@@ -248,6 +248,8 @@ static wide most_between(const struct limit *limit, int64_t ticks, int64_t cost)
         return 2 * (wide)limit->size * limit->per_ticks - 1;
     case LIMIT_FIXED_WINDOW:
         return 2 * (wide)limit->size * limit->per_ticks;
+    case LIMIT_SLIDING_LOG: /* prop_log.c */
+        break;
     }
     fail();
     return 0;

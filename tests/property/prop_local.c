@@ -82,11 +82,11 @@ struct importing {
     struct instant now;
 };
 
-static void add_records(void *context, const struct image_record *records,
-                        size_t n_records)
+static void add_records(void *context, enum image_kind kind,
+                        const struct image_record *records, size_t n_records)
 {
     const struct importing *to = context;
-    local_import(to->store, records, n_records, to->now, t.counters);
+    local_import(to->store, kind, records, n_records, to->now, t.counters);
 }
 
 /* As a restart does it, but without a file between. */
@@ -95,7 +95,8 @@ static void move(struct instant now)
     static struct image_reader reader;
     static struct image_writer writer;
     size_t bytes = LOCAL_MEMORY_BYTES_MIN * (1 + prng_below(&t.prng, 4));
-    struct importing to = {.store = local_new(bytes, local_secret(t.store)),
+    struct importing to = {.store = local_new(bytes, LOCAL_LOG_BYTES_MIN,
+                                              local_secret(t.store)),
                            .now = now};
     struct image_origin origin = {.agent_at = now};
     assert_non_null(to.store);
@@ -203,7 +204,7 @@ static void run_trace(uint32_t n_keys)
 {
     int64_t now_us = START_US;
     t.n_keys = n_keys;
-    t.store = local_new(LOCAL_MEMORY_BYTES_MIN, secret);
+    t.store = local_new(LOCAL_MEMORY_BYTES_MIN, LOCAL_LOG_BYTES_MIN, secret);
     t.counters = counters_new(0);
     assert_non_null(t.store);
     assert_non_null(t.counters);

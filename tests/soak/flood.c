@@ -124,7 +124,7 @@ static bool prepare(size_t memory_bytes)
     uint64_t seed = prng_seed(1);
     printf("SEED=%" PRIu64 "\n", seed);
     prng_init(&f.prng, seed);
-    f.store = local_new(memory_bytes, secret);
+    f.store = local_new(memory_bytes, LOCAL_LOG_BYTES_MIN, secret);
     f.counters = counters_new(0);
     return sodium_init() >= 0 && f.store != NULL && f.counters != NULL;
 }

@@ -35,6 +35,7 @@ static const char *algorithm_text(enum rules_algorithm algorithm)
         [RULES_TOKEN_BUCKET] = "token_bucket",
         [RULES_FIXED_WINDOW] = "fixed_window",
         [RULES_LEAKY_BUCKET] = "leaky_bucket",
+        [RULES_SLIDING_LOG] = "sliding_log",
     };
 
     return texts[algorithm];

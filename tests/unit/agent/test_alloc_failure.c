@@ -206,7 +206,8 @@ static void set(void **context)
 
 static bool store_works(void)
 {
-    struct store *store = local_new(LOCAL_MEMORY_BYTES_MIN, secret);
+    struct store *store = local_new(LOCAL_MEMORY_BYTES_MIN, LOCAL_LOG_BYTES_MIN,
+                                    secret);
     store_free(store);
     return store != NULL;
 }
@@ -256,7 +257,8 @@ static void make_worker(void)
     ev_async_init(&w.gone.async, on_gone);
     ev_async_start(w.worker.loop, &w.gone.async);
     w.worker.decide.set = w.set;
-    w.worker.decide.store = local_new(LOCAL_MEMORY_BYTES_MIN, secret);
+    w.worker.decide.store = local_new(LOCAL_MEMORY_BYTES_MIN, LOCAL_LOG_BYTES_MIN,
+                                      secret);
     w.worker.decide.counters = counters_new(w.set->n_limits);
     w.worker.decide.options = &w.options;
 }

@@ -69,7 +69,7 @@ static int set_up(void **context)
     ev_async_init(&f.gone.async, on_gone);
     ev_async_start(f.worker.loop, &f.gone.async);
     f.worker.decide.set = f.set;
-    f.worker.decide.store = local_new((size_t)1 << 20, secret);
+    f.worker.decide.store = local_new((size_t)1 << 20, LOCAL_LOG_BYTES_MIN, secret);
     f.worker.decide.counters = counters_new(1);
     f.worker.decide.options = &f.options;
     return f.set == NULL || f.worker.decide.store == NULL

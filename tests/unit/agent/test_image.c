@@ -46,9 +46,11 @@ static struct {
     size_t n;
 } in;
 
-static void keep(void *context, const struct image_record *records, size_t n_records)
+static void keep(void *context, enum image_kind kind,
+                 const struct image_record *records, size_t n_records)
 {
     assert_ptr_equal(context, &in);
+    assert_int_equal(kind, IMAGE_COUNTERS);
     assert_true(n_records > 0 && n_records <= IMAGE_BLOCK_RECORDS);
     assert_true(in.n + n_records <= RECORDS_MAX);
     memcpy(&in.records[in.n], records, n_records * sizeof(*records));
@@ -73,7 +75,7 @@ static bool write_image(unsigned n_records, size_t room)
     image_writer_init(&writer, &ORIGIN, write_out, NULL);
     for (unsigned i = 0; i < n_records; i++) {
         struct image_record record = record_of(i);
-        image_write(&writer, &record);
+        image_write(&writer, IMAGE_COUNTERS, &record);
         assert_int_equal(image_writer_n_records(&writer), i + 1);
     }
     return image_write_end(&writer);

@@ -56,7 +56,7 @@ struct fixture {
 static int set_up(void **context)
 {
     static struct fixture f;
-    f.store = local_new(LOCAL_MEMORY_BYTES_MIN, SECRET);
+    f.store = local_new(LOCAL_MEMORY_BYTES_MIN, LOCAL_LOG_BYTES_MIN, SECRET);
     f.counters = counters_new(0);
     *context = &f;
     return f.store == NULL || f.counters == NULL;
@@ -213,7 +213,7 @@ static void million_live_counters_in_64_mib(void **context)
     struct fixture *f = *context;
     const uint64_t n_keys = 1000000;
     store_free(f->store);
-    f->store = local_new((size_t)64 << 20, SECRET);
+    f->store = local_new((size_t)64 << 20, LOCAL_LOG_BYTES_MIN, SECRET);
     assert_non_null(f->store);
     for (uint64_t key = 0; key < n_keys; key++) {
         struct store_take take = {.n_charges = 1, .charges = {charge_of(&TEN, 0, "")}};
@@ -377,7 +377,7 @@ static unsigned run_race(struct fixture *f, const struct limit *limit, int64_t s
     race.step_us = step_us;
     race.skew_us = skew_us;
     store_free(f->store);
-    f->store = local_new(LOCAL_MEMORY_BYTES_MIN, SECRET);
+    f->store = local_new(LOCAL_MEMORY_BYTES_MIN, LOCAL_LOG_BYTES_MIN, SECRET);
     assert_non_null(f->store);
     race.store = f->store;
     for (size_t i = 0; i < RACERS; i++) {
@@ -477,11 +477,11 @@ struct importing {
     struct instant now;
 };
 
-static void add_records(void *context, const struct image_record *records,
-                        size_t n_records)
+static void add_records(void *context, enum image_kind kind,
+                        const struct image_record *records, size_t n_records)
 {
     const struct importing *to = context;
-    local_import(to->store, records, n_records, to->now, to->counters);
+    local_import(to->store, kind, records, n_records, to->now, to->counters);
 }
 
 static void import_all(struct store *store, struct counters *counters, int64_t now_us)
@@ -508,7 +508,8 @@ static void counters_move_to_another_table(void **context)
     assert_int_equal(export_all(f->store, START_US), 201);
     assert_int_equal(export_all(f->store, START_US + 2 * US_PER_S), 200);
     for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
-        struct fixture to = {local_new(sizes[i], SECRET), f->counters};
+        struct fixture to = {local_new(sizes[i], LOCAL_LOG_BYTES_MIN, SECRET),
+                             f->counters};
         import_all(to.store, f->counters, START_US + 2 * US_PER_S);
         for (int k = 0; k < 200; k++) {
             char key[16];
@@ -541,7 +542,9 @@ static void expired_counters_are_not_taken_over(void **context)
 static void inherited_counts_are_added_once(void **context)
 {
     struct fixture *f = *context;
-    struct fixture old = {local_new(LOCAL_MEMORY_BYTES_MIN, SECRET), f->counters};
+    struct fixture old = {local_new(LOCAL_MEMORY_BYTES_MIN, LOCAL_LOG_BYTES_MIN,
+                                    SECRET),
+                          f->counters};
     for (int i = 0; i < 3; i++) {
         assert_true(take_one(&old, &TEN, 0, "k", START_US));
     }
@@ -566,10 +569,11 @@ static void inherited_counts_are_added_once(void **context)
 
 static unsigned n_same_hash;
 
-static void count_same_hash(void *context, const struct image_record *records,
-                            size_t n_records)
+static void count_same_hash(void *context, enum image_kind kind,
+                            const struct image_record *records, size_t n_records)
 {
     const struct image_record *wanted = context;
+    assert_int_equal(kind, IMAGE_COUNTERS);
     for (size_t i = 0; i < n_records; i++) {
         n_same_hash += records[i].hash_hi == wanted->hash_hi;
     }
@@ -646,7 +650,7 @@ static void inherited_never_pushes_out_its_own_counter(void **context)
         if (slots_of(f->store, &record) > 1) {
             continue;
         }
-        local_import(f->store, &record, 1, now, f->counters);
+        local_import(f->store, IMAGE_COUNTERS, &record, 1, now, f->counters);
         assert_int_equal(slots_of(f->store, &record), 2);
     }
 }
@@ -654,7 +658,9 @@ static void inherited_never_pushes_out_its_own_counter(void **context)
 static void *mover(void *arg)
 {
     struct fixture *f = arg;
-    struct fixture other = {local_new(LOCAL_MEMORY_BYTES_MIN, SECRET), counters_new(0)};
+    struct fixture other = {local_new(LOCAL_MEMORY_BYTES_MIN, LOCAL_LOG_BYTES_MIN,
+                                      SECRET),
+                            counters_new(0)};
     for (int i = 0; i < 200; i++) { /* there and back, while the others count */
         (void)export_all(f->store, START_US);
         import_all(other.store, other.counters, START_US);
@@ -710,7 +716,7 @@ static void clock_stepped_back_is_no_lock_out(void **context)
 static void too_little_memory_is_refused(void **context)
 {
     (void)context;
-    assert_null(local_new(1000, SECRET));
+    assert_null(local_new(1000, LOCAL_LOG_BYTES_MIN, SECRET));
 }
 
 static void settle(struct fixture *f, const struct store_charge *charge, int64_t truth,

@@ -76,7 +76,7 @@ static int set_up(void **context)
     (void)snprintf(f.path, sizeof(f.path), "%s/rules.yaml", f.dir);
     (void)snprintf(f.last_good, sizeof(f.last_good), "%s/" LAST_GOOD_FILE, f.dir);
     f.loop = ev_loop_new(EVFLAG_NOENV);
-    f.store = local_new(LOCAL_MEMORY_BYTES_MIN, SECRET);
+    f.store = local_new(LOCAL_MEMORY_BYTES_MIN, LOCAL_LOG_BYTES_MIN, SECRET);
     decide_options_init(&f.options, variables_default());
     return f.loop == NULL || f.store == NULL;
 }

@@ -95,7 +95,7 @@ static bool make_parts(void)
                                                                 .text = text},
                                          &diags);
     f.set = rules != NULL ? decide_set_new(rules) : NULL;
-    f.store = local_new((size_t)1 << 20, SECRET);
+    f.store = local_new((size_t)1 << 20, LOCAL_LOG_BYTES_MIN, SECRET);
     /* all of them: answers larger than questions fill the output first */
     decide_options_init(&f.options, VARIABLE_BIT(VARIABLES_N) - 1);
     for (int i = 0; i < WORKERS; i++) {

@@ -53,7 +53,7 @@ static int set_up(void **context)
     }
     (void)snprintf(f.path, sizeof(f.path), "%s/" SNAPSHOT_FILE, f.dir);
     (void)snprintf(f.aside, sizeof(f.aside), "%s/" SNAPSHOT_FILE ".new", f.dir);
-    f.store = local_new(LOCAL_MEMORY_BYTES_MIN, SECRET);
+    f.store = local_new(LOCAL_MEMORY_BYTES_MIN, LOCAL_LOG_BYTES_MIN, SECRET);
     f.counters = counters_new(0);
     return f.store == NULL || f.counters == NULL;
 }
@@ -104,7 +104,7 @@ static struct store *restart(void)
     struct state *state = state_open(f.dir, true);
     assert_non_null(state);
     const struct image_origin *origin = state_origin(state);
-    struct store *store = local_new(LOCAL_MEMORY_BYTES_MIN * 3,
+    struct store *store = local_new(LOCAL_MEMORY_BYTES_MIN * 3, LOCAL_LOG_BYTES_MIN,
                                     origin != NULL ? origin->secret : SECRET);
     assert_non_null(store);
     if (origin != NULL) {

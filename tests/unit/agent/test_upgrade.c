@@ -93,7 +93,7 @@ static bool make_parts(void)
                                                                 .text = text},
                                          &diags);
     f.set = rules != NULL ? decide_set_new(rules) : NULL;
-    f.store = local_new((size_t)1 << 20, store_secret);
+    f.store = local_new((size_t)1 << 20, LOCAL_LOG_BYTES_MIN, store_secret);
     decide_options_init(&f.options, VARIABLE_BIT(VARIABLES_N) - 1);
     f.counters[0] = counters_new(1);
     f.counters[1] = counters_new(1);
@@ -589,7 +589,7 @@ static void send_counters(bool is_whole)
             .expires_s = UINT32_MAX,
             .state = {.sliding = {.curr = 1, .window = 1}},
         };
-        image_write(&writer, &record);
+        image_write(&writer, IMAGE_COUNTERS, &record);
     }
     if (is_whole) {
         assert_true(image_write_end(&writer));
