@@ -17,6 +17,9 @@
  */
 #define UNCLEARED __attribute__((uninitialized))
 
+/** A loop of the hot path that gets the registers to itself. */
+#define NOINLINE __attribute__((noinline))
+
 /** The object that `member` is part of. */
 #define CONTAINER_OF(ptr, type, member) \
     ((type *)(void *)((char *)(ptr)-offsetof(type, member)))

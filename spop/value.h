@@ -26,13 +26,12 @@ enum spop_value_type {
     SPOP_VALUE_BINARY = 9,
 };
 
+/* No union: only so does a value of the hot path live in registers. */
 struct spop_value {
-    enum spop_value_type type;
-    union {
-        bool boolean;            /* BOOL */
-        uint64_t integer;        /* the four integers, two's complement in 64 bits */
-        struct spop_bytes bytes; /* STRING, BINARY, IPV4 (4 bytes), IPV6 (16 bytes) */
-    };
+    enum spop_value_type type; /* says which one of these is set */
+    bool boolean;              /* BOOL */
+    uint64_t integer;          /* the four integers, two's complement in 64 bits */
+    struct spop_bytes bytes;   /* STRING, BINARY, IPV4 (4 bytes), IPV6 (16 bytes) */
 };
 
 /* A type byte is flags << 4 | type. Only BOOL has a flag. */

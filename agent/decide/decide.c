@@ -98,36 +98,37 @@ static void learn_argument(const struct decide_set *set, struct spop_bytes name,
     memcpy(known->name, name.ptr, name.len);
 }
 
-/* What the name at a place of the message means. */
-static const struct decide_argument *find_argument(struct decide *decide,
-                                                   unsigned place,
-                                                   struct spop_bytes name)
+/* What a name means that stood last, or stands now, where `known` remembers it. */
+static inline void recall_argument(const struct decide_set *set, struct spop_bytes name,
+                                   struct decide_argument *known)
 {
-    struct decide_argument *known = &decide->known[place % DECIDE_ARGUMENTS_KNOWN];
     struct rules_bytes bytes = {.ptr = name.ptr, .len = name.len};
     struct rules_bytes last = {.ptr = known->name, .len = known->name_len};
     if (!rules_bytes_equal(bytes, last)) {
-        learn_argument(decide->set, name, known);
+        learn_argument(set, name, known);
     }
-    return known;
 }
 
 /* Read the arguments of one check message; false when the message is for another
  * domain. Errors of the payload stay in the iterator. */
-static bool bind_arguments(struct decide_request *request, struct spop_notify *it)
+NOINLINE static bool bind_arguments(struct decide_request *request,
+                                    struct spop_notify *it)
 {
+    const struct decide_set *set = request->decide->set;
+    struct decide_argument *known = request->decide->known;
+    const struct decide_argument *last = known + DECIDE_ARGUMENTS_KNOWN - 1;
     bool is_ours = true;
     struct spop_arg arg;
     struct spop_notify args = *it; /* a copy whose address goes nowhere: in registers */
-    for (unsigned i = 0; spop_notify_next_arg(&args, &arg) == SPOP_OK; i++) {
-        const struct decide_argument *argument = find_argument(request->decide, i,
-                                                               arg.name);
-        if (argument->slot_after > 0) {
-            bind_descriptor(request, argument->slot_after - 1U, arg.value);
+    while (spop_notify_next_arg(&args, &arg) == SPOP_OK) {
+        recall_argument(set, arg.name, known);
+        if (known->slot_after > 0) {
+            bind_descriptor(request, known->slot_after - 1U, arg.value);
         }
-        if (argument->is_domain) {
-            is_ours = is_own_domain(request->decide->set, arg.value);
+        if (known->is_domain) {
+            is_ours = is_own_domain(set, arg.value);
         }
+        known += known < last;
     }
     *it = args;
     return is_ours;
@@ -173,14 +174,14 @@ static void add_charge(struct decide_request *request, const struct rules_hit *h
     request->shadow |= (uint32_t)hit->is_shadow << at;
     request->advertised |= (uint32_t)(hit->rule->is_advertised && !hit->is_shadow)
                            << at;
-    take->charges[at] = (struct store_charge){
-        .limit = &limit->limit,
-        .limit_id = rules_limit->id,
-        .key = hit->key.ptr,
-        .key_bytes = hit->key.len,
-        .cost = hit->cost,
-        .is_lenient = hit->is_shadow || limit->exceeded < ACTION_REJECT,
-    };
+    /* One by one: the rest is the store's to fill. */
+    struct store_charge *charge = &take->charges[at];
+    charge->limit = &limit->limit;
+    charge->limit_id = rules_limit->id;
+    charge->key = hit->key.ptr;
+    charge->key_bytes = hit->key.len;
+    charge->cost = hit->cost;
+    charge->is_lenient = hit->is_shadow || limit->exceeded < ACTION_REJECT;
 }
 
 static void add_charges(struct decide_request *request)

@@ -24,15 +24,19 @@ static void turn(struct limit_state *state, int64_t window)
     state->sliding.window = window;
 }
 
-/* Bring the two counts to the window that `now_ticks` is in; returns e. */
+/* Bring the two counts to the window that `now_ticks` is in; returns e. Mostly they are
+ * there already, which is seen without a division. */
 static int64_t roll(const struct limit *limit, struct limit_state *state,
                     int64_t now_ticks)
 {
-    int64_t window = now_ticks / limit->per_ticks;
-    if (window < state->sliding.window) {
+    int64_t into = now_ticks - state->sliding.window * limit->per_ticks;
+    if (into < 0) {
         return 0; /* a moment before its start: taken to be its start */
     }
-    turn(state, window);
+    if (into < limit->per_ticks) {
+        return into;
+    }
+    turn(state, now_ticks / limit->per_ticks);
     return now_ticks % limit->per_ticks;
 }
 

@@ -104,21 +104,27 @@ static bool is_same(const struct image_record *slot, const struct hash *hash)
     return slot->hash_hi == hash->hi && slot->hash_lo == (uint32_t)hash->lo;
 }
 
-/* All tags of a set side by side. */
-typedef uint16_t tag_lanes __attribute__((vector_size(LOCAL_WAYS * sizeof(uint16_t))));
+/* Half of a set's tags side by side. */
+typedef uint16_t tag_lanes __attribute__((vector_size(LOCAL_WAYS)));
+
+/* The bits of those slots of a half, `bits` for all, that have the tag. */
+static tag_lanes lanes_hits(const uint16_t *tags, uint16_t tag, tag_lanes bits)
+{
+    tag_lanes lanes;
+    memcpy(&lanes, tags, sizeof(lanes));
+    return (tag_lanes)(lanes == tag) & bits;
+}
 
 /* A bit for each slot that may hold the hash. */
 static unsigned set_hits(const struct set *set, const struct hash *hash)
 {
-    static const tag_lanes bits = {0x1,    0x2,    0x4,    0x8,   0x10,  0x20,
-                                   0x40,   0x80,   0x100,  0x200, 0x400, 0x800,
-                                   0x1000, 0x2000, 0x4000, 0x8000};
-    tag_lanes tags;
-    uint64_t words[sizeof(tags) / sizeof(uint64_t)];
-    memcpy(&tags, set->tags, sizeof(tags));
-    tags = (tag_lanes)(tags == tag_of(hash)) & bits;
-    memcpy(words, &tags, sizeof(words));
-    uint64_t hits = words[0] | words[1] | words[2] | words[3];
+    static const tag_lanes low = {0x1, 0x2, 0x4, 0x8, 0x10, 0x20, 0x40, 0x80};
+    uint16_t tag = tag_of(hash);
+    tag_lanes lanes = lanes_hits(set->tags, tag, low)
+                      | lanes_hits(set->tags + LOCAL_WAYS / 2, tag, low << 8);
+    uint64_t words[2];
+    memcpy(words, &lanes, sizeof(words));
+    uint64_t hits = words[0] | words[1];
     hits |= hits >> 32;
     hits |= hits >> 16;
     return (unsigned)hits & set_occupied(set);
@@ -303,9 +309,10 @@ static unsigned sort_sets(const struct place *places, unsigned n, struct set **s
         if (at > 0 && sorted[at - 1] == set) {
             continue;
         }
-        memmove(&sorted[at + 1], &sorted[at], (n_sorted - at) * sizeof(struct set *));
+        for (unsigned j = n_sorted++; j > at; j--) {
+            sorted[j] = sorted[j - 1];
+        }
         sorted[at] = set;
-        n_sorted++;
     }
     return n_sorted;
 }
