@@ -70,8 +70,6 @@ void service_ready(struct service *service, const char *status)
     (void)snprintf(state, sizeof(state), "%s%s", ready, status);
     notify(service, state);
     if (service->watchdog_us > 0) {
-        notify(service,
-               "WATCHDOG=1"); /* whom it succeeds may have sent none for long */
         ev_timer_start(service->loop, &service->watchdog);
     }
 }

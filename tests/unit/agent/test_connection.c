@@ -581,6 +581,36 @@ static void handed_over_with_unsent_output(void **context)
     end_successor();
 }
 
+/* What waits to be written, and frames that were held back, go on by themselves. */
+static void adopted_with_nothing_more_to_read(void **context)
+{
+    (void)context;
+    uint8_t frame[256];
+    int fds[2];
+    struct handover *handover = calloc(1, sizeof(*handover));
+    size_t len = spop_client_put_notify(frame, sizeof(frame), 7, "k", 0);
+    assert_non_null(handover);
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fds), 0);
+    client.fd = fds[1];
+    client.len = 0;
+    f.gone.n_open = 1;
+    spop_session_init(&handover->session);
+    handover->fd = fds[0];
+    handover->session.state = SPOP_SESSION_OPEN;
+    handover->session.frame_bytes_max = 16380;
+    handover->session.receive_bytes_max = 16380;
+    handover->in = (struct spop_bytes){.ptr = frame, .len = len};
+    handover->out = (struct spop_bytes){.ptr = frame, .len = len};
+    connection_adopt(&f.worker, handover);
+    turn();
+    assert_true(spop_client_receive(&client));
+    assert_int_equal(client.frame_len, len);
+    assert_memory_equal(client.frame, frame, len);
+    assert_true(spop_client_receive(&client));
+    assert_int_equal(spop_client_frame_type(&client), SPOP_FRAME_ACK);
+    assert_int_equal(client.frame[9], 7);
+}
+
 /* Not in the middle of it, but as soon as it is whole. */
 static void handed_over_when_fragments_are_whole(void **context)
 {
@@ -698,6 +728,7 @@ int main(void)
         TEST(handed_over_in_the_middle_of_a_frame),
         TEST(handed_over_before_hello),
         TEST(handed_over_with_unsent_output),
+        TEST(adopted_with_nothing_more_to_read),
         TEST(handed_over_when_fragments_are_whole),
         TEST(handed_over_while_fragments_are_swallowed),
         TEST(what_ends_ends_here),

@@ -170,6 +170,38 @@ static void numbers_that_cannot_be_are_refused(void **context)
     }
 }
 
+/* Bytes changed anywhere are refused, or give a connection within its bounds. */
+static void any_bytes_are_within_bounds(void **context)
+{
+    (void)context;
+    struct prng prng;
+    prng_init(&prng, 11);
+    for (int round = 0; round < 20000; round++) {
+        size_t len = HEAD_BYTES + (size_t)prng_below(&prng, 64);
+        memset(buf, 0, HEAD_BYTES);
+        buf[IDS_BYTES] = (uint8_t)prng_below(&prng, 3);
+        buf[IDS_BYTES + 8] = (uint8_t)prng_next(&prng);
+        buf[IDS_BYTES + 9] = (uint8_t)prng_below(&prng, 3);
+        buf[IDS_BYTES + 16] = (uint8_t)prng_below(&prng, 64);
+        buf[IDS_BYTES + 20] = (uint8_t)(len - HEAD_BYTES - buf[IDS_BYTES + 16]);
+        for (uint64_t n = prng_below(&prng, 3); n > 0; n--) {
+            buf[prng_below(&prng, HEAD_BYTES)] = (uint8_t)prng_next(&prng);
+        }
+        struct channel_packet any = {.type = CHANNEL_CONNECTION, .len = len};
+        any.fd = dup(peer[0]);
+        struct handover *got = handover_receive(&any, buf);
+        if (got == NULL) {
+            continue;
+        }
+        assert_int_equal(got->in.len + got->out.len, len - HEAD_BYTES);
+        assert_true(got->session.state != SPOP_SESSION_CLOSED);
+        assert_true(got->session.receive_bytes_max <= SPOP_FRAME_SIZE_MAX);
+        assert_false(spop_session_is_assembling(&got->session));
+        (void)close(got->fd);
+        free(got);
+    }
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -178,6 +210,7 @@ int main(void)
         TEST(the_largest_comes_as_it_went),
         TEST(cut_packets_are_refused),
         TEST(numbers_that_cannot_be_are_refused),
+        TEST(any_bytes_are_within_bounds),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -121,7 +121,6 @@ static void feeds_the_watchdog_while_alive(void **context)
     assert_false(ev_is_active(&f.service.watchdog)); /* not before it is ready */
     service_ready(&f.service, "");
     (void)hear();
-    assert_string_equal(hear(), "WATCHDOG=1"); /* at once: nobody has for a while */
     run_until_asked(2);
     assert_string_equal(hear(), "WATCHDOG=1");
     assert_string_equal(hear(), "WATCHDOG=1");
@@ -155,7 +154,6 @@ static void hands_over_and_says_no_more(void **context)
     assert_int_equal(setenv("WATCHDOG_PID", own_pid, 1), 0);
     begin();
     service_ready(&f.service, "");
-    (void)hear();
     (void)hear();
     assert_true(ev_is_active(&f.service.watchdog));
     service_hand_over(&f.service, 4711);

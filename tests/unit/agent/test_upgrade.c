@@ -25,7 +25,8 @@
 
 enum {
     CONNECTIONS_MAX = 20,
-    COUNTERS = 1000 /* more than one block of an image */
+    COUNTERS = 1000, /* more than one block of an image */
+    CLOCK_OFFSET_US = 1234567
 };
 
 static const char rules_text[] = "version: 1\n"
@@ -172,6 +173,19 @@ static int channel_in_environment(void)
     return text != NULL ? (int)strtol(text, NULL, 10) : -1;
 }
 
+static bool is_right_hello(void)
+{
+    struct upgrade_hello hello;
+    if (packet.len != sizeof(hello)) {
+        return false;
+    }
+    memcpy(&hello, buf, sizeof(hello));
+    return hello.version == UPGRADE_VERSION && hello.n_listeners == 1
+           && memcmp(hello.store_secret, store_secret, sizeof(store_secret)) == 0
+           && memcmp(hello.jitter_secret, jitter_secret, sizeof(jitter_secret)) == 0
+           && hello.clock_offset_us == CLOCK_OFFSET_US;
+}
+
 /* Take all there is; answers whether it was all that should be. */
 static bool take_all(int fd)
 {
@@ -181,6 +195,9 @@ static bool take_all(int fd)
     do {
         if (!channel_wait(fd, POLLIN, 10000)
             || channel_receive(fd, buf, sizeof(buf), &packet) != CHANNEL_OK) {
+            return false;
+        }
+        if (packet.type == CHANNEL_HELLO && !is_right_hello()) {
             return false;
         }
         n_of_type[packet.type]++;
@@ -376,6 +393,7 @@ static void a_program_that_is_not_there_is_no_upgrade(void **context)
 static void all_is_taken(void **context)
 {
     (void)context;
+    clock_start_at(CLOCK_OFFSET_US);
     assert_true(start_server(NULL));
     open_client();
     assert_int_equal(setenv("WATCHDOG_PID", "1", 1), 0);
