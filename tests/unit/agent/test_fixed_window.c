@@ -1,4 +1,6 @@
 /* Worked values of the fixed window, by multiples of `per` and by the calendar. */
+#include <pthread.h>
+#include <stdatomic.h>
 #include <string.h>
 
 #include "tests/support/limit.h"
@@ -201,6 +203,41 @@ static void policy_tells_a_length_only_where_all_windows_have_it(void **context)
     assert_int_equal(policy.window_s, 25 * 3600);
 }
 
+enum {
+    FILLS = 20000,
+};
+
+static struct calendar shared;
+static _Atomic bool is_filled;
+
+static void *fill_by_turns(void *arg)
+{
+    (void)arg;
+    for (int i = 0; i < FILLS; i++) {
+        fill_days(&shared, FIRST_S + i % 2 * 3600, i % 2 * 5 * US_PER_S);
+    }
+    atomic_store(&is_filled, true);
+    return NULL;
+}
+
+/* The number and the end of a window come from one filling, whenever it is looked at. */
+static void windows_are_never_of_two_fillings(void **context)
+{
+    (void)context;
+    pthread_t thread;
+    struct instant now = {.us = MINUTE_START_US + 3 * DAY_US};
+    fill_days(&shared, FIRST_S, 0);
+    assert_int_equal(pthread_create(&thread, NULL, fill_by_turns, NULL), 0);
+    while (!atomic_load(&is_filled)) {
+        int64_t end_us = 0;
+        int64_t number = calendar_find(&shared, now, &end_us);
+        int64_t ahead_us = end_us - (number + 86400) * US_PER_S;
+        bool is_odd = (number - FIRST_S) % 86400 != 23 * 3600;
+        assert_int_equal(ahead_us, is_odd ? 5 * US_PER_S : 0);
+    }
+    assert_int_equal(pthread_join(thread, NULL), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -215,6 +252,7 @@ int main(void)
         cmocka_unit_test(wall_clock_a_day_back_keeps_the_count),
         cmocka_unit_test(clocks_of_workers_around_the_turn),
         cmocka_unit_test(last_known_window_goes_on),
+        cmocka_unit_test(windows_are_never_of_two_fillings),
         cmocka_unit_test(policy_tells_a_length_only_where_all_windows_have_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
