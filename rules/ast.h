@@ -55,6 +55,14 @@ struct rules_ast_cost {
     int64_t max;
 };
 
+/** Of a rule that is settled after the response. */
+struct rules_ast_charge {
+    bool is_settled;
+    bool has_reserve; /* else the cost is taken at the request */
+    int64_t reserve;
+    struct rules_ast_match when; /* it stays charged */
+};
+
 struct rules_ast_costs_item {
     struct rules_ast_match match;
     int64_t cost;
@@ -114,6 +122,7 @@ struct rules_ast_rule {
     struct rules_ast_override *overrides;
     uint32_t n_costs; /* the first that matches counts; else `cost` */
     struct rules_ast_costs_item *costs;
+    struct rules_ast_charge charge;
     uint32_t n_key_parts;
     struct rules_ast_part key[RULES_KEY_PARTS_MAX];
     enum rules_no_key no_key;

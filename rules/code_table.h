@@ -36,6 +36,8 @@
     X(missing_field, "missing-field")               \
     X(no_rules, "no-rules")                         \
     X(not_yet, "not-yet")                           \
+    X(nothing_reserved, "nothing-reserved")         \
+    X(nothing_to_settle, "nothing-to-settle")       \
     X(one_of_two, "one-of-two")                     \
     X(out_of_memory, "out-of-memory")               \
     X(override_cycle, "override-cycle")             \

@@ -226,6 +226,7 @@ static bool compile_rule(struct compiler *c, uint32_t idx)
     rule->action = from->action;
     rule->soft_permyriad = from->soft_permyriad;
     rule->enforced_permyriad = from->enforced_permyriad;
+    rule->is_settled = from->charge.is_settled;
     rule->is_keyed = from->n_key_parts > 0;
     rule->is_advertised = from->is_advertised && rule->is_keyed
                           && from->mode != RULES_SHADOW;
@@ -499,6 +500,16 @@ static bool compile_cost(struct compiler *c, const struct rules_ast_rule *from,
     return true;
 }
 
+static bool compile_charge(struct compiler *c, const struct rules_ast_charge *from,
+                           struct rules_charge *to)
+{
+    to->has_reserve = from->has_reserve;
+    to->reserve = from->reserve;
+    to->n_conditions = from->when.n_conditions;
+    to->conditions = compile_match(c, &from->when);
+    return to->conditions != NULL;
+}
+
 static bool compile_overrides(struct compiler *c, const struct rules_ast_rule *from,
                               struct rules_matcher *to)
 {
@@ -524,6 +535,7 @@ static bool compile_matcher(struct compiler *c, uint32_t idx)
     matcher->is_expired = c->set->rules[idx].is_expired;
     return matcher->conditions != NULL && compile_parts(c, from, matcher)
            && compile_cost(c, from, &matcher->cost)
+           && compile_charge(c, &from->charge, &matcher->charge)
            && compile_overrides(c, from, matcher);
 }
 
@@ -622,6 +634,24 @@ static bool compile_plans(struct compiler *c)
     return true;
 }
 
+/** Receipts name limits by a part of their ids. */
+static bool compile_settled(struct compiler *c)
+{
+    struct rules_set *set = c->set;
+
+    if (!rules_table_init(&set->settled, &set->arena, set->n_limits)) {
+        return false;
+    }
+    for (uint32_t i = 0; i < set->n_limits; i++) {
+        struct rules_bytes id = {set->limits[i].id, RULES_SHORT_ID_BYTES};
+
+        if (set->limits[i].rule->is_settled) {
+            (void)rules_table_put(&set->settled, 0, id, i);
+        }
+    }
+    return true;
+}
+
 static uint32_t limits_count(const struct rules_ast *ast)
 {
     uint32_t n = 0;
@@ -672,7 +702,8 @@ static bool compile_all(struct compiler *c, const char *name)
             return false;
         }
     }
-    return compile_plans(c) && compile_lists(c) && rules_index_build(c->set);
+    return compile_plans(c) && compile_settled(c) && compile_lists(c)
+           && rules_index_build(c->set);
 }
 
 struct rules_set *rules_compile(const struct rules_ast *ast, const char *name,

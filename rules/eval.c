@@ -478,6 +478,30 @@ static int64_t cost_find(const struct facts *facts, const struct rules_cost *cos
                : cost_read(cost, view_of(facts, cost->slot), result);
 }
 
+/** @return what a request that a rule applies to takes */
+static int64_t taken_find(const struct facts *facts,
+                          const struct rules_matcher *matcher,
+                          struct rules_result *result)
+{
+    return matcher->charge.has_reserve ? matcher->charge.reserve
+                                       : cost_find(facts, &matcher->cost, result);
+}
+
+/** @return what a charge should have been; `amount` where no cost is truer than that */
+static int64_t truth_find(const struct facts *facts,
+                          const struct rules_matcher *matcher, int64_t amount,
+                          struct rules_result *result)
+{
+    const struct rules_charge *charge = &matcher->charge;
+    bool has_truth = matcher->cost.n_items == 0
+                     && (charge->has_reserve || matcher->cost.slot != RULES_NONE);
+
+    if (!conditions_hold(facts, charge->conditions, charge->n_conditions)) {
+        return 0;
+    }
+    return has_truth ? cost_find(facts, &matcher->cost, result) : amount;
+}
+
 static void rules_find(struct finding *finding)
 {
     const struct rules_set *set = finding->facts->set;
@@ -628,11 +652,25 @@ static void hits_set(const struct finding *finding)
             return;
         }
         *hit = (struct rules_hit){.rule = rule, .limits = limits, .n_limits = n_limits};
-        hit->cost = cost_find(facts, &matcher->cost, result);
+        hit->cost = taken_find(facts, matcher, result);
         key_write(facts, matcher, result->keys[result->n_hits], hit);
         hit->is_shadow = !is_enforced(rule, hit->key);
         room -= n_limits;
         result->n_hits++;
+    }
+}
+
+static void facts_init(struct facts *facts, const struct rules_set *set,
+                       const struct rules_request *request, struct rules_result *result)
+{
+    result->n_costs_raised = 0;
+    result->n_costs_lowered = 0;
+    result->is_path_as_it_stands = false;
+    facts->set = set;
+    facts->request = request;
+    ip_set(facts);
+    if (set->slot_path >= 0) {
+        path_set(facts, result);
     }
 }
 
@@ -646,15 +684,7 @@ void rules_eval(const struct rules_set *set, const struct rules_request *request
     result->keyless = NULL;
     result->n_matched = 0;
     result->n_skipped_no_key = 0;
-    result->n_costs_raised = 0;
-    result->n_costs_lowered = 0;
-    result->is_path_as_it_stands = false;
-    facts.set = set;
-    facts.request = request;
-    ip_set(&facts);
-    if (set->slot_path >= 0) {
-        path_set(&facts, result);
-    }
+    facts_init(&facts, set, request, result);
     finding.facts = &facts;
     finding.result = result;
     finding.n_applied = 0;
@@ -667,4 +697,25 @@ void rules_eval(const struct rules_set *set, const struct rules_request *request
     }
 
     hits_set(&finding);
+}
+
+bool rules_settle(const struct rules_set *set, const struct rules_request *request,
+                  const struct rules_rule *rule, int64_t amount,
+                  struct rules_result *result, struct rules_hit *hit)
+{
+    const struct rules_matcher *matcher = &set->matchers[rule->idx];
+    const struct rules_limit *limits;
+    RULES_UNCLEARED struct facts facts;
+
+    facts_init(&facts, set, request, result);
+    if (!key_is_possible(&facts, matcher)) {
+        return false;
+    }
+    limits = limits_find(&facts, rule->idx);
+    *hit = (struct rules_hit){.rule = rule,
+                              .limits = limits != NULL ? limits : rule->limits,
+                              .n_limits = rule->n_limits};
+    key_write(&facts, matcher, result->keys[0], hit);
+    hit->cost = truth_find(&facts, matcher, amount, result);
+    return true;
 }

@@ -82,6 +82,10 @@ int rules_parse_slot(struct rules_parse *parse, struct rules_bytes name,
 void rules_match_read(struct rules_parse *parse, const struct yamltree_node *node,
                       struct rules_ast_match *match);
 
+/** Report a charge that could settle nothing. `node`: where it stands. */
+void rules_charge_check(struct rules_parse *parse, const struct yamltree_node *node,
+                        const struct rules_ast_rule *rule);
+
 /** Read `plans` of a rule whose limits are read. */
 void rules_plans_read(struct rules_parse *parse, const struct yamltree_node *node,
                       struct rules_ast_rule *rule);
@@ -110,6 +114,7 @@ void rules_moment_read(struct rules_parse *parse, const struct yamltree_node *no
 rules_field_fn rules_field_match;
 rules_field_fn rules_field_cost;
 rules_field_fn rules_field_costs;
+rules_field_fn rules_field_charge;
 rules_field_fn rules_field_key;
 rules_field_fn rules_field_overrides;
 rules_field_fn rules_field_ip_prefix;

@@ -84,6 +84,16 @@ const struct rules_calendar *rules_set_calendar(const struct rules_set *set,
     return &set->calendars[idx];
 }
 
+const struct rules_limit *rules_set_find_settled(const struct rules_set *set,
+                                                 const uint8_t *short_id)
+{
+    uint32_t idx = rules_table_find(&set->settled, 0,
+                                    (struct rules_bytes){short_id,
+                                                         RULES_SHORT_ID_BYTES});
+
+    return idx == RULES_NONE ? NULL : &set->limits[idx];
+}
+
 const struct rules_rule *rules_set_rule(const struct rules_set *set, uint32_t idx)
 {
     return &set->rules[idx];

@@ -202,12 +202,12 @@ static const struct rules_field rule_fields[] = {
     {"overrides", rules_field_overrides, false},
     {"cost", rules_field_cost, false},
     {"costs", rules_field_costs, false},
+    {"charge", rules_field_charge, false},
     {"soft", read_soft, false},
     {"action", read_action, false},
     {"mode", read_mode, false},
     {"advertise", read_advertise, false},
     {"store", read_store, false},
-    {"charge", NULL, false},
     {"on_store_failure", NULL, false},
     {"tag", NULL, false},
     {"shards", NULL, false},
@@ -372,15 +372,24 @@ static void pairs_check(struct rules_parse *parse, const struct yamltree_node *n
     }
 }
 
+/** @return a field of a rule, or of `defaults`; NULL: neither has it */
+static const struct yamltree_node *field_find(const struct rules_parse *parse,
+                                              const struct yamltree_node *rule,
+                                              const char *name)
+{
+    const struct yamltree_node *field = yamltree_child(rule, name);
+
+    return field == NULL && parse->defaults != NULL
+               ? yamltree_child(parse->defaults, name)
+               : field;
+}
+
 /** Plans change the limits of a rule, so they are read after them. */
 static void plans_find(struct rules_parse *parse, const struct yamltree_node *node,
                        struct rules_ast_rule *rule)
 {
-    const struct yamltree_node *plans = yamltree_child(node, "plans");
+    const struct yamltree_node *plans = field_find(parse, node, "plans");
 
-    if (plans == NULL && parse->defaults != NULL) {
-        plans = yamltree_child(parse->defaults, "plans");
-    }
     if (plans != NULL) {
         rules_plans_read(parse, plans, rule);
     }
@@ -469,6 +478,7 @@ static void read_rules(struct rules_parse *parse, const struct yamltree_node *no
             pairs_check(parse, it);
             mode_check(parse, it, rule);
             action_check(parse, it, rule);
+            rules_charge_check(parse, field_find(parse, it, "charge"), rule);
             plans_find(parse, it, rule);
             required_check(parse, it);
         }

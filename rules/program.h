@@ -80,6 +80,14 @@ struct rules_cost {
     const struct rules_costs_item *items;
 };
 
+/** At the request `reserve` is taken, or what it costs where that is none. */
+struct rules_charge {
+    bool has_reserve;
+    int64_t reserve;
+    uint32_t n_conditions;
+    const struct rules_condition *conditions; /* under which it stays charged */
+};
+
 struct rules_matcher {
     uint32_t n_conditions;
     bool is_expired;
@@ -90,6 +98,7 @@ struct rules_matcher {
     enum rules_no_key no_key;
     struct rules_ip_prefix ip_prefix;
     struct rules_cost cost;
+    struct rules_charge charge;
     bool has_plans;
     uint32_t n_overrides;
     const uint32_t *overrides; /* rules that this one takes out */
@@ -146,6 +155,7 @@ struct rules_set {
     bool has_overrides;
     int64_t changes_at_s; /* when the next thing ends */
     uint32_t n_expired;
+    struct rules_table settled; /* short id -> idx of a limit that is settled */
 
     uint32_t n_slots;
     int slot_path; /* -1: not used */

@@ -41,6 +41,7 @@ enum {
     RULES_KEY_BYTES_MAX = 1024,  /* one encoded key: key.h says how it stays below */
     RULES_PATH_BYTES_MAX = 2048, /* longest path that is normalised */
     RULES_LIMIT_ID_BYTES = 16,
+    RULES_SHORT_ID_BYTES = 12 * 6 / 8, /* what receipts keep of it */
 };
 
 /** Largest requests, burst or cost: products with ticks then stay exact in 2^53. */
@@ -136,6 +137,7 @@ struct rules_rule {
     int32_t soft_permyriad;     /* share of a limit past which it warns; 0: never */
     int32_t enforced_permyriad; /* PERCENT: share of the keys, in hundredths of 1 % */
     bool is_expired;            /* had ended when the file was read: matches nothing */
+    bool is_settled;            /* after the response: charged ones get a receipt */
     bool is_keyed;              /* false for key: [] */
     bool
         is_advertised; /* shown in header fields, where it is no shadow; false for key: [] */
@@ -222,7 +224,7 @@ struct rules_hit {
     const struct rules_limit *limits; /* the rule's, or those of the request's plan */
     struct rules_bytes key; /* injective encoding of the key parts; empty for [] */
     uint32_t n_limits;      /* of the rule's, the first ones: all but where it is cut */
-    int64_t cost;           /* of this request: 0 to RULES_AMOUNT_MAX */
+    int64_t cost;           /* what to take: 0 to RULES_AMOUNT_MAX */
     bool is_shadow;         /* for this key: refuses nothing */
     bool
         is_address_standing_in; /* a key part was missing: the address took its place */
@@ -257,5 +259,25 @@ struct rules_result {
  */
 void rules_eval(const struct rules_set *set, const struct rules_request *request,
                 struct rules_result *result);
+
+/** @return the limit of that short id whose rule is settled after the response, or NULL */
+const struct rules_limit *rules_set_find_settled(const struct rules_set *set,
+                                                 const uint8_t *short_id);
+
+/**
+ * Find what a charge of a rule should have been, by the descriptors of the response: the
+ * counter is the one that their key makes. Nothing else of the rule is looked at.
+ *
+ * @param rule    is_settled
+ * @param amount  what was taken
+ * @param result  n_costs_raised and n_costs_lowered are set, its room is used
+ * @param hit     filled; cost: 0 when `when` does not hold, else the true cost, which is
+ *                `amount` where there is none but that of the request
+ * @return false when the key is missing
+ */
+RULES_MUST_USE bool rules_settle(const struct rules_set *set,
+                                 const struct rules_request *request,
+                                 const struct rules_rule *rule, int64_t amount,
+                                 struct rules_result *result, struct rules_hit *hit);
 
 #endif

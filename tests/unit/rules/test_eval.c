@@ -286,6 +286,97 @@ static void test_costs(void **state)
     expect_cost(NULL, 20);
 }
 
+/** What is taken at the request, and what it should have been by the response. */
+static void expect_settled(int64_t taken, bool is_possible, int64_t truth)
+{
+    struct rules_hit hit;
+
+    expect("c");
+    assert_int_equal(result.hits[0].cost, taken);
+    assert_true(result.hits[0].rule->is_settled);
+    assert_int_equal(rules_settle(set, &request, result.hits[0].rule, 9, &result, &hit),
+                     is_possible);
+    if (is_possible) {
+        assert_int_equal(hit.cost, truth);
+    }
+}
+
+static void test_charge_when(void **state)
+{
+    (void)state;
+    reload(HEAD "- {name: c, key: [], " LIMIT
+                ", cost: 3, charge: {after: response, when: {status: [401, 4xx*], "
+                "path: '/v1/*'}}}\n");
+    expect_settled(3, true, 0);
+    request_text(set, &request, "status", "401");
+    expect_settled(3, true, 0);
+    request_text(set, &request, "path", "//v1/a");
+    expect_settled(3, true, 9); /* as it was taken, whatever it costs now */
+    request_text(set, &request, "status", "200");
+    expect_settled(3, true, 0);
+}
+
+static void test_charge_reserve(void **state)
+{
+    (void)state;
+    reload(HEAD "- {name: c, key: [], " LIMIT
+                ", cost: 3, charge: {after: response, reserve: 20}}\n");
+    expect_settled(20, true, 3);
+    reload(HEAD "- {name: c, key: [], " LIMIT ", cost: {from: rows, min: 2, max: 500}, "
+                "charge: {after: response, reserve: 20}}\n");
+    expect_settled(20, true, 2);
+    assert_int_equal(result.n_costs_raised, 1);
+    request_text(set, &request, "rows", "77");
+    expect_settled(20, true, 77);
+    assert_int_equal(result.n_costs_raised, 0);
+    request_text(set, &request, "rows", "501");
+    expect_settled(20, true, 500);
+    assert_int_equal(result.n_costs_lowered, 1);
+    reload(HEAD "- {name: c, key: [], " LIMIT ", cost: {from: rows, min: 2, max: 500}, "
+                "charge: {after: response}}\n");
+    expect_settled(2, true, 2);
+    request_text(set, &request, "rows", "77");
+    expect_settled(77, true, 77);
+}
+
+static void test_charge_costs_stay(void **state)
+{
+    (void)state;
+    reload(HEAD "- {name: c, key: [], " LIMIT
+                ", costs: [{match: {path: /a}, cost: 20}], "
+                "charge: {after: response, when: {status: 500}}}\n");
+    request_text(set, &request, "path", "/a");
+    request_text(set, &request, "status", "500");
+    expect_settled(20, true, 9);
+}
+
+static void test_charge_key_and_plan(void **state)
+{
+    struct rules_hit hit;
+    const struct rules_rule *rule;
+
+    (void)state;
+    reload(HEAD "- {name: c, match: {path: /a}, key: [user], no_key: skip, " LIMIT
+                ", plans: {big: 10x, all: unlimited}, "
+                "charge: {after: response, when: {status: 500}}}\n"
+                "- {name: d, key: [], " LIMIT "}\n");
+    rule = rules_set_rule(set, 0);
+    assert_false(rules_settle(set, &request, rule, 1, &result, &hit));
+    request_text(set, &request, "user", "u");
+    assert_true(rules_settle(set, &request, rule, 1, &result, &hit)); /* match or not */
+    assert_int_equal(hit.key.len, 8);
+    assert_memory_equal(hit.key.ptr, "\x04user\x01\x01u", 8);
+    assert_ptr_equal(hit.limits, rule->limits);
+    request_text(set, &request, "plan", "all"); /* it had none when it was charged */
+    assert_true(rules_settle(set, &request, rule, 1, &result, &hit));
+    assert_ptr_equal(hit.limits, rule->limits);
+    request_text(set, &request, "plan", "big");
+    assert_true(rules_settle(set, &request, rule, 1, &result, &hit));
+    assert_int_equal(hit.limits->requests, 10 * rule->limits->requests);
+    assert_ptr_equal(rules_set_find_settled(set, rule->limits->id), rule->limits);
+    assert_null(rules_set_find_settled(set, rules_set_rule(set, 1)->limits->id));
+}
+
 static void test_cost_from(void **state)
 {
     (void)state;
@@ -662,6 +753,10 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_ip_prefix, setup, teardown),
         cmocka_unit_test_setup_teardown(test_costs, setup, teardown),
         cmocka_unit_test_setup_teardown(test_cost_from, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_charge_when, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_charge_reserve, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_charge_costs_stay, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_charge_key_and_plan, setup, teardown),
         cmocka_unit_test_setup_teardown(test_percent, setup, teardown),
         cmocka_unit_test_setup_teardown(test_overrides, setup, teardown),
         cmocka_unit_test_setup_teardown(test_percent_overrides, setup, teardown),
