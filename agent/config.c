@@ -234,7 +234,7 @@ static void read_retry_jitter(struct reader *reader, const struct yamltree_node 
 
 static void read_variables_item(struct reader *reader, const struct yamltree_node *node)
 {
-    static const char *const planned[] = {"delay_ms", "fallback", "receipt"};
+    static const char *const planned[] = {"delay_ms", "fallback"};
     const char *text = scalar(reader, node, "the name of a variable");
     if (text == NULL) {
         return;
@@ -376,7 +376,7 @@ static void read_log(struct reader *reader, const struct yamltree_node *node)
     X(retry_jitter, read_retry_jitter, "0.1",                                           \
       "longest addition to Retry-After as a share of the wait, at most 30 s; 0 is off") \
     X(variables, read_variables,                                                        \
-      "[action, deny, status, rule, retry_after, delay_ms, reason]",                    \
+      "[action, deny, status, rule, retry_after, delay_ms, reason, receipt]",           \
       "variables to send beside those of headers and problem")                          \
     X(runtime, read_runtime, "left out", "runtime sockets: a path or {path, mode}")     \
     X(log, read_log, "{level: info}", "{level: error}, warning, info or debug")         \

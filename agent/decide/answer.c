@@ -4,6 +4,7 @@
 #include "spop/ack.h"
 
 #include "agent/decide/decide.h"
+#include "agent/decide/receipt.h"
 #include "agent/decide/text.h"
 
 static const char quota_head[] =
@@ -119,6 +120,26 @@ static void add_shadow(struct text *text, const struct decide_request *request)
         text_add(text, request->limits[i]->name);
         if (text->is_cut) {
             text_rewind(text, len);
+        }
+    }
+}
+
+/* What is settled after the response. A charge without room in the receipt stays. */
+static void add_receipt(struct text *text, const struct decide_request *request)
+{
+    for (unsigned i = 0; i < request->take.n_charges; i++) {
+        const struct store_charge *charge = &request->take.charges[i];
+        if ((request->settled >> i & 1) == 0 || !charge->is_charged) {
+            continue;
+        }
+        struct receipt_item item = {
+            .amount = charge->cost,
+            .place = charge->place,
+            .store = request->decide->store->ops->letter,
+        };
+        memcpy(item.limit, charge->limit_id, sizeof(item.limit));
+        if (!receipt_add(text, &item)) {
+            counter_add(request->decide->counters, COUNTER_RECEIPTS_CUT, 1);
         }
     }
 }
@@ -258,6 +279,9 @@ static void set_variable(struct answer *answer, enum variable variable)
         return;
     case VARIABLE_REASON:
         set_string(answer, variable, reason_text(verdict->reason));
+        return;
+    case VARIABLE_RECEIPT:
+        set_built(answer, variable, add_receipt, RECEIPT_BYTES_MAX);
         return;
     case VARIABLE_SHADOW:
         set_built(answer, variable, add_shadow, DECIDE_SHADOW_BYTES_MAX);

@@ -6,10 +6,13 @@
 #include "spop/bytes.h"
 #include "spop/notify.h"
 
+#include "agent/decide/settle.h"
 #include "agent/decide/text.h"
 
 static const char check_message[] = "ratelimit-check";
+static const char settle_message[] = "ratelimit-settle";
 static const char domain_argument[] = "domain";
+static const char receipt_argument[] = "receipt";
 
 static bool is_text(struct spop_bytes bytes, const char *text, size_t text_len)
 {
@@ -84,6 +87,16 @@ static bool is_own_domain(const struct decide_set *set, struct spop_value value)
                && is_text(bytes, set->domain, strlen(set->domain)));
 }
 
+static enum decide_role find_role(struct spop_bytes name)
+{
+    if (is_text(name, domain_argument, sizeof(domain_argument) - 1)) {
+        return DECIDE_DOMAIN;
+    }
+    return is_text(name, receipt_argument, sizeof(receipt_argument) - 1)
+               ? DECIDE_RECEIPT
+               : DECIDE_NO_ROLE;
+}
+
 static void learn_argument(const struct decide_set *set, struct spop_bytes name,
                            struct decide_argument *known)
 {
@@ -93,7 +106,7 @@ static void learn_argument(const struct decide_set *set, struct spop_bytes name,
         return;
     }
     known->slot_after = (uint8_t)(rules_set_slot(set->rules, bytes) + 1);
-    known->is_domain = is_text(name, domain_argument, sizeof(domain_argument) - 1);
+    known->role = (uint8_t)find_role(name);
     known->name_len = (uint8_t)name.len;
     memcpy(known->name, name.ptr, name.len);
 }
@@ -109,8 +122,14 @@ static inline void recall_argument(const struct decide_set *set, struct spop_byt
     }
 }
 
-/* Read the arguments of one check message; false when the message is for another
- * domain. Errors of the payload stay in the iterator. */
+static void bind_receipt(struct decide_request *request, struct spop_value value)
+{
+    bool is_bytes = value.type == SPOP_VALUE_STRING || value.type == SPOP_VALUE_BINARY;
+    request->receipt = is_bytes ? value.bytes : (struct spop_bytes){0};
+}
+
+/* Read the arguments of one message; false when the message is for another domain.
+ * Errors of the payload stay in the iterator. */
 NOINLINE static bool bind_arguments(struct decide_request *request,
                                     struct spop_notify *it)
 {
@@ -125,8 +144,10 @@ NOINLINE static bool bind_arguments(struct decide_request *request,
         if (known->slot_after > 0) {
             bind_descriptor(request, known->slot_after - 1U, arg.value);
         }
-        if (known->is_domain) {
+        if (known->role == DECIDE_DOMAIN) {
             is_ours = is_own_domain(set, arg.value);
+        } else if (known->role == DECIDE_RECEIPT) {
+            bind_receipt(request, arg.value);
         }
         known += known < last;
     }
@@ -134,19 +155,24 @@ NOINLINE static bool bind_arguments(struct decide_request *request,
     return is_ours;
 }
 
-/* Several check messages in one NOTIFY are one request: their arguments add up. */
+/* Several check messages in one NOTIFY are one request: their arguments add up. Beside
+ * one of them nothing is settled: what is asked comes before a response. */
 static bool bind_messages(struct decide_request *request, struct spop_bytes payload)
 {
     struct counters *counters = request->decide->counters;
     struct spop_notify it;
     spop_notify_init(&it, payload);
     bool has_check = false;
+    bool has_settle = false;
     bool is_ours = true;
     struct spop_message message;
     enum spop_status status = spop_notify_next_message(&it, &message);
     for (; status == SPOP_OK; status = spop_notify_next_message(&it, &message)) {
         if (is_text(message.name, check_message, sizeof(check_message) - 1)) {
             has_check = true;
+            is_ours = bind_arguments(request, &it) && is_ours;
+        } else if (is_text(message.name, settle_message, sizeof(settle_message) - 1)) {
+            has_settle = true;
             is_ours = bind_arguments(request, &it) && is_ours;
         } else {
             counter_add(counters, COUNTER_MESSAGES_UNKNOWN, 1);
@@ -156,6 +182,7 @@ static bool bind_messages(struct decide_request *request, struct spop_bytes payl
         counter_add(counters, COUNTER_DOMAIN_MISMATCHES, 1);
     }
     request->is_neutral = !has_check || !is_ours;
+    request->is_settle = has_settle && !has_check && is_ours;
     return status == SPOP_END;
 }
 
@@ -172,6 +199,7 @@ static void add_charge(struct decide_request *request, const struct rules_hit *h
     request->limits[at] = limit;
     request->exceeded[at] = limit->exceeded;
     request->shadow |= (uint32_t)hit->is_shadow << at;
+    request->settled |= (uint32_t)hit->rule->is_settled << at;
     request->advertised |= (uint32_t)(hit->rule->is_advertised && !hit->is_shadow)
                            << at;
     /* One by one: the rest is the store's to fill. */
@@ -190,6 +218,7 @@ static void add_charges(struct decide_request *request)
     request->take.n_charges = 0;
     request->shadow = 0;
     request->advertised = 0;
+    request->settled = 0;
     for (uint32_t i = 0; i < result->n_hits; i++) {
         const struct rules_hit *hit = &result->hits[i];
         for (uint32_t j = 0; j < hit->n_limits; j++) {
@@ -298,7 +327,7 @@ static void on_taken(struct store_take *take)
 }
 
 /* Lists, and keys that are missing, decide before any counter is touched. */
-static bool settle_without_limits(struct decide_request *request)
+static bool decide_without_limits(struct decide_request *request)
 {
     const struct rules_result *result = &request->result;
     struct counters *counters = request->decide->counters;
@@ -341,18 +370,23 @@ bool decide_notify(struct decide *decide, struct decide_request *request,
     request->context = context;
     request->stream_id = notify->stream_id;
     request->frame_id = notify->frame_id;
+    request->receipt = (struct spop_bytes){0};
     memset(request->descriptors.values, 0,
            rules_set_n_slots(decide->set->rules)
                * sizeof(request->descriptors.values[0]));
     if (!bind_messages(request, notify->payload)) {
         return false;
     }
+    if (request->is_settle) {
+        counter_add(decide->counters, COUNTER_SETTLES, 1);
+        settle_receipt(request, request->receipt, now);
+    }
     if (request->is_neutral) {
         done(request);
         return true;
     }
     rules_eval(decide->set->rules, &request->descriptors, &request->result);
-    if (settle_without_limits(request)) {
+    if (decide_without_limits(request)) {
         done(request);
         return true;
     }

@@ -2,7 +2,7 @@
  * @file agent/decide/decide.h  One request, from NOTIFY to ACK.
  *
  * Model:     bind the message's arguments to descriptors, evaluate the rules, take from
- *            the store, combine a verdict, write variables. decide_notify begins a
+ *            the store, combine a verdict, write variables. After the response: settle.h. decide_notify begins a
  *            request; its `done` is called exactly once, at once or later, and then
  *            decide_answer writes the ACK.
  * Ownership: a request is the caller's memory and stays in place until done; the payload
@@ -47,13 +47,20 @@ struct decide_options {
 /** Choose the variables; jitter is off until set. */
 void decide_options_init(struct decide_options *options, variable_set variables);
 
+/** Arguments with a meaning of their own, beside what they mean to the rules. */
+enum decide_role {
+    DECIDE_NO_ROLE = 0,
+    DECIDE_DOMAIN,
+    DECIDE_RECEIPT,
+};
+
 /**
  * What an argument's name means to the rules. Zeroed it is the empty name, which means
  * nothing to them.
  */
 struct decide_argument {
     uint8_t slot_after; /* the descriptor's slot + 1; 0: none */
-    bool is_domain;
+    uint8_t role;       /* an enum decide_role */
     uint8_t name_len;
     uint8_t name[RULES_NAME_BYTES_MAX];
 };
@@ -87,7 +94,8 @@ struct decide_request {
     void *context; /* the caller's */
     uint64_t stream_id;
     uint64_t frame_id;
-    bool is_neutral; /* nothing to decide: unknown message, foreign domain */
+    bool is_neutral; /* nothing to decide: settled, unknown message, foreign domain */
+    bool is_settle;  /* after a response: what was taken is put right */
     struct verdict verdict;
     int64_t retry_after_s; /* 0: not denied, or no wait helps */
     struct store_take take;
@@ -95,9 +103,11 @@ struct decide_request {
     enum action exceeded[STORE_CHARGES_MAX];              /* likewise */
     uint32_t shadow;     /* bit n: charge n is in shadow */
     uint32_t advertised; /* bit n: clients may see numbers of charge n */
+    uint32_t settled;    /* bit n: charge n is settled after the response */
     /* working room */
     struct rules_request descriptors;
     struct rules_result result;
+    struct spop_bytes receipt; /* into the payload */
     char numbers[RULES_SLOTS_MAX][DECIDE_NUMBER_BYTES_MAX];
 };
 

@@ -57,6 +57,19 @@
       "Costs from arguments that were missing, ill-formed or below min")               \
     X(COSTS_LOWERED, "costs_lowered_total", "Costs from arguments above max")          \
     X(PATHS_AS_THEY_STAND, "paths_as_they_stand_total", "Paths without a normal form") \
+    X(SETTLES, "settles_total", "Messages ratelimit-settle")                           \
+    X(SETTLES_WITHOUT_RECEIPT, "settles_without_receipt_total",                        \
+      "Messages ratelimit-settle without a receipt")                                   \
+    X(RECEIPTS_MALFORMED, "receipts_malformed_total", "Receipts that are none")        \
+    X(RECEIPTS_CUT, "receipts_cut_total",                                              \
+      "Charges without room in a receipt: they stay")                                  \
+    X(SETTLED_AS_TAKEN, "settled_as_taken_total",                                      \
+      "Charges settled that stay as they were taken")                                  \
+    X(SETTLED_GIVEN_BACK, "settled_given_back_total", "Charges given back")            \
+    X(SETTLED_LOWERED, "settled_lowered_total", "Charges corrected downward")          \
+    X(SETTLED_RAISED, "settled_raised_total", "Charges corrected upward")              \
+    X(SETTLED_STALE, "settled_stale_total",                                            \
+      "Charges not settled: their limit is gone, or another")                          \
     X(SETTLED_TOO_LATE, "settled_too_late_total",                                      \
       "Charges settled too late to change anything")                                   \
     X(LOCAL_FILLED, "local_slots_filled_total",                                        \

@@ -72,6 +72,7 @@ struct store;
 
 struct store_ops {
     const char *name;
+    char letter; /* a to z: the same in every process, told apart in receipts */
     void (*take)(struct store *store, struct store_take *take);
     void (*settle)(struct store *store, const struct store_settlement *settlement);
     void (*free)(struct store *store);

@@ -3,8 +3,9 @@
  * is decided and how large an ACK may be.
  *
  * Laws:      a payload that notify.h can walk gets exactly one well-formed ACK with its
- *            ids, the decision first, any other payload none; every text is printable.
- * Must reach: every value type as every kind of descriptor, both messages, foreign
+ *            ids, the decision first, any other payload none; every text is printable;
+ *            every receipt is one.
+ * Must reach: every value type as every kind of descriptor, all messages, foreign
  *            domains, limits that refuse, keys that are missing, paths without a normal
  *            form, variables left out for want of room.
  */
@@ -13,6 +14,7 @@
 #include "spop/notify.h"
 #include "spop/session.h"
 
+#include "agent/decide/receipt.h"
 #include "agent/store/local.h"
 
 #include "tests/fuzz/fuzz.h"
@@ -34,6 +36,14 @@ static const char rules_text[] =
     "  - {name: by_key, key: [key, tenant], limit: {requests: 1, per: 1h}}\n"
     "  - {name: shadow, key: [key], limit: {requests: 1, per: 1d}, mode: shadow}\n"
     "  - {name: secret, key: [ip], limit: {requests: 3, per: 1m}, advertise: false}\n"
+    "  - name: settled\n"
+    "    match: {status: absent}\n"
+    "    key: [key]\n"
+    "    limits:\n"
+    "      - {name: window, requests: 5, per: 1s}\n"
+    "      - {name: bucket, requests: 9, per: 1s, algorithm: token_bucket}\n"
+    "    cost: {from: rows, max: 20}\n"
+    "    charge: {after: response, reserve: 2, when: {status: [401, 5*]}}\n"
     "  - name: bucket\n"
     "    match: {path: [/a/**, '/b/*/c'], method: [GET, POST], auth: [true, 7]}\n"
     "    key: [ip, path]\n"
@@ -120,6 +130,10 @@ static void check_ack(struct target *t)
         FUZZ_CHECK(ack->n_actions == 1);
         return;
     }
+    const char *text = decoded_ack_text(ack, "receipt");
+    struct receipt receipt;
+    FUZZ_CHECK(*text == '\0'
+               || receipt_read((const uint8_t *)text, strlen(text), &receipt));
     FUZZ_CHECK(strcmp(ack->actions[0].name, "action") == 0);
     FUZZ_CHECK(strcmp(ack->actions[1].name, "deny") == 0);
     bool is_denied = decoded_ack_number(ack, "deny") == 1;

@@ -45,7 +45,8 @@ static void defaults(void **context)
                         | VARIABLE_BIT(VARIABLE_STATUS) | VARIABLE_BIT(VARIABLE_RULE)
                         | VARIABLE_BIT(VARIABLE_RETRY_AFTER)
                         | VARIABLE_BIT(VARIABLE_DELAY_MS)
-                        | VARIABLE_BIT(VARIABLE_REASON);
+                        | VARIABLE_BIT(VARIABLE_REASON)
+                        | VARIABLE_BIT(VARIABLE_RECEIPT);
     assert_int_equal(variables_default(), want);
 }
 
