@@ -234,7 +234,7 @@ static void read_retry_jitter(struct reader *reader, const struct yamltree_node 
 
 static void read_variables_item(struct reader *reader, const struct yamltree_node *node)
 {
-    static const char *const planned[] = {"delay_ms", "fallback"};
+    static const char *const planned[] = {"fallback"};
     const char *text = scalar(reader, node, "the name of a variable");
     if (text == NULL) {
         return;
@@ -253,7 +253,7 @@ static void read_variables_item(struct reader *reader, const struct yamltree_nod
     }
     refuse(reader, node,
            "a list of: action deny status rule limit remaining reset retry_after "
-           "delay_ms ratelimit policy problem reason shadow");
+           "delay_ms ratelimit policy problem reason receipt shadow");
 }
 
 static void read_variables(struct reader *reader, const struct yamltree_node *node)
