@@ -70,11 +70,12 @@ static void set_print(const struct rules_set *set, FILE *out)
     for (uint32_t i = 0; i < rules_set_n_rules(set); i++) {
         const struct rules_rule *rule = rules_set_rule(set, i);
 
-        (void)fprintf(out, "%s owner=%s %s%s%s\n", rule->name,
+        (void)fprintf(out, "%s owner=%s %s%s%s%s\n", rule->name,
                       rule->owner != NULL ? rule->owner : "-",
                       rule->mode == RULES_SHADOW ? "shadow" : "enforce",
                       rule->is_keyed ? " keyed" : "",
-                      rule->is_advertised ? " shown" : "");
+                      rule->is_advertised ? " shown" : "",
+                      rule->is_settled ? " settled" : "");
         for (uint32_t j = 0; j < rule->n_limits; j++) {
             limit_print(&rule->limits[j], out);
         }
