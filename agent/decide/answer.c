@@ -281,7 +281,9 @@ static void set_variable(struct answer *answer, enum variable variable)
         set_string(answer, variable, reason_text(verdict->reason));
         return;
     case VARIABLE_RECEIPT:
-        set_built(answer, variable, add_receipt, RECEIPT_BYTES_MAX);
+        if (answer->request->settled != 0) {
+            set_built(answer, variable, add_receipt, RECEIPT_BYTES_MAX);
+        }
         return;
     case VARIABLE_SHADOW:
         set_built(answer, variable, add_shadow, DECIDE_SHADOW_BYTES_MAX);

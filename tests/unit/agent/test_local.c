@@ -780,6 +780,58 @@ static void settling_an_evicted_counter_makes_it_only_when_something_is_added(
     assert_int_equal(counter_get(f->counters, COUNTER_LOCAL_FILLED), 1);
 }
 
+/* Three at once, given back at once: no more than three are ever taken together. */
+static struct {
+    struct store *store;
+    struct counters *counters[RACERS];
+    _Atomic int n_taken;
+    _Atomic int n_beyond;
+} giving;
+
+static void *giver(void *context)
+{
+    size_t idx = (size_t)(uintptr_t)context;
+    struct fixture f = {.store = giving.store, .counters = giving.counters[idx]};
+    for (int i = 0; i < 20000; i++) {
+        struct store_take take = {
+            .now = {.us = START_US},
+            .counters = f.counters,
+            .done = on_raced,
+            .n_charges = 1,
+            .charges = {charge_of(&THREE, 0, "hot")},
+        };
+        store_take(f.store, &take);
+        if (!take.is_allowed) {
+            continue;
+        }
+        int n_taken = atomic_fetch_add(&giving.n_taken, 1) + 1;
+        atomic_fetch_add(&giving.n_beyond, n_taken > 3);
+        atomic_fetch_sub(&giving.n_taken, 1);
+        settle(&f, &take.charges[0], 0, START_US);
+    }
+    return NULL;
+}
+
+static void racing_threads_take_and_give_back_and_nothing_is_left(void **context)
+{
+    struct fixture *f = *context;
+    pthread_t threads[RACERS];
+    giving.store = f->store;
+    for (size_t i = 0; i < RACERS; i++) {
+        giving.counters[i] = counters_new(0);
+        assert_non_null(giving.counters[i]);
+        int rc = pthread_create(&threads[i], NULL, giver, (void *)(uintptr_t)i);
+        assert_int_equal(rc, 0);
+    }
+    for (size_t i = 0; i < RACERS; i++) {
+        assert_int_equal(pthread_join(threads[i], NULL), 0);
+        assert_int_equal(counter_get(giving.counters[i], COUNTER_SETTLED_TOO_LATE), 0);
+        counters_free(giving.counters[i]);
+    }
+    assert_int_equal(giving.n_beyond, 0);
+    assert_int_equal(remaining(f, &THREE, 0, "hot", START_US), 3);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -808,6 +860,7 @@ int main(void)
         TEST(clock_stepped_back_is_no_lock_out),
         TEST(too_little_memory_is_refused),
         TEST(settled_charge_is_given_back_or_corrected_where_it_was_taken),
+        TEST(racing_threads_take_and_give_back_and_nothing_is_left),
         TEST(settling_an_evicted_counter_makes_it_only_when_something_is_added),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
