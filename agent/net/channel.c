@@ -7,6 +7,8 @@
 
 #include <sys/socket.h>
 
+#include "agent/clock.h"
+
 enum {
     SEND_BUFFER_BYTES = 1 << 20, /* asked for; the host may give less */
 };
@@ -171,5 +173,12 @@ enum channel_status channel_receive(int channel_fd, uint8_t *buf, size_t cap,
 bool channel_wait(int channel_fd, short events, int wait_ms)
 {
     struct pollfd channel = {.fd = channel_fd, .events = events};
-    return poll(&channel, 1, wait_ms) > 0;
+    int64_t end_us = clock_now().us + wait_ms * US_PER_MS;
+    int left_ms = wait_ms;
+    int n = 0;
+    while ((n = poll(&channel, 1, left_ms)) < 0 && errno == EINTR) {
+        int64_t left_us = end_us - clock_now().us;
+        left_ms = left_us > 0 ? (int)(left_us / US_PER_MS) + 1 : 0;
+    }
+    return n > 0;
 }

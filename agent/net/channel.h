@@ -80,7 +80,7 @@ MUST_USE enum channel_status channel_receive(int channel_fd, uint8_t *buf, size_
 
 /**
  * Wait, at most `wait_ms`, for `events`: POLLIN, something to receive; POLLOUT, room to
- * send; or the peer is gone.
+ * send; or the peer is gone. Signals do not end it.
  */
 MUST_USE bool channel_wait(int channel_fd, short events, int wait_ms);
 

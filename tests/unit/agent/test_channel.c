@@ -1,6 +1,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -8,6 +9,7 @@
 #include <unistd.h>
 
 #include <sys/socket.h>
+#include <sys/time.h>
 
 #include <cmocka.h>
 
@@ -180,6 +182,26 @@ static void a_full_channel_says_later(void **context)
     assert_int_equal(channel_send(ends[0], CHANNEL_COUNTERS, &part, 1, -1), CHANNEL_OK);
 }
 
+/* What is waited for comes while a signal is handled: the wait is interrupted first. */
+static void on_alarm(int signum)
+{
+    (void)signum;
+    ssize_t n = send(ends[0], "wake", 4, 0);
+    (void)n;
+}
+
+static void a_signal_ends_no_wait(void **context)
+{
+    (void)context;
+    struct sigaction action = {.sa_handler = on_alarm, .sa_flags = SA_RESTART};
+    struct itimerval soon = {.it_value = {.tv_usec = 20000}};
+    assert_int_equal(sigaction(SIGALRM, &action, NULL), 0);
+    assert_int_equal(setitimer(ITIMER_REAL, &soon, NULL), 0);
+    assert_true(channel_wait(ends[1], POLLIN, 60000));
+    action.sa_handler = SIG_DFL;
+    assert_int_equal(sigaction(SIGALRM, &action, NULL), 0);
+}
+
 static void a_peer_that_is_gone_is_noticed(void **context)
 {
     (void)context;
@@ -214,6 +236,7 @@ int main(void)
         TEST(a_packet_beyond_the_buffer_is_refused),
         TEST(the_largest_fits),
         TEST(a_full_channel_says_later),
+        TEST(a_signal_ends_no_wait),
         TEST(a_peer_that_is_gone_is_noticed),
         TEST(only_its_kind_of_socket_is_one),
     };
