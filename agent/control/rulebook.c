@@ -190,9 +190,6 @@ static void report_change(struct rulebook *book)
            sizeof(book->report.version));
     book->report.is_last_good = book->in_force.is_last_good;
     book->report.changed_at = clock_now();
-    if (!book->in_force.is_last_good) {
-        book->report.error[0] = '\0';
-    }
 }
 
 static void report_failure(struct rulebook *book, const char *error)
@@ -425,6 +422,7 @@ static void look(struct rulebook *book, bool is_asked)
         refuse(book, error);
         return;
     }
+    book->report.error[0] = '\0';
     take(book, &edition);
 }
 

@@ -212,6 +212,27 @@ static void bad_file_changes_nothing(void **context)
     assert_string_equal(report->error, "");
 }
 
+/* Rules that come into force later do not make the file good. */
+static void bad_file_stays_reported(void **context)
+{
+    (void)context;
+    const struct rulebook_report *report = NULL;
+    write_rules(ONE);
+    open_book();
+    report = rulebook_read_report(f.book);
+    write_rules(TWO);
+    rulebook_reload(f.book);
+    write_rules(BAD);
+    rulebook_reload(f.book); /* the workers do not have the good ones yet */
+    until_changed(1);
+    first_rule_is("b");
+    assert_string_not_equal(report->error, "");
+    write_rules(ONE);
+    rulebook_reload(f.book);
+    until_changed(2);
+    assert_string_equal(report->error, "");
+}
+
 static void file_that_is_gone_changes_nothing(void **context)
 {
     (void)context;
@@ -306,6 +327,7 @@ int main(void)
         TEST(file_that_changes_comes_into_force),
         TEST(what_was_counted_goes_on),
         TEST(bad_file_changes_nothing),
+        TEST(bad_file_stays_reported),
         TEST(file_that_is_gone_changes_nothing),
         TEST(newest_of_several_wins),
         TEST(last_good_rules_are_served_where_the_file_is_bad),
