@@ -51,8 +51,7 @@ struct rulebook {
     struct server *server;
     rulebook_changed_fn *changed;
     void *context;
-    struct stat first_seen; /* the file, before it was first read */
-    struct ev_stat watch;
+    struct stat seen; /* the file, when it was last looked at; zero: there was none */
     struct ev_timer settle;
     struct ev_timer second;
 };
@@ -212,10 +211,23 @@ static bool load_last_good(struct rulebook *book)
     return true;
 }
 
+/* Whether the file is another one than when it was last looked at. Links are followed:
+ * what they lead to changes while they stay. */
+static bool has_changed(struct rulebook *book)
+{
+    struct stat then = book->seen;
+    struct stat now = {0};
+    (void)stat(book->path, &now);
+    book->seen = now;
+    return now.st_dev != then.st_dev || now.st_ino != then.st_ino
+           || now.st_size != then.st_size || now.st_mtim.tv_sec != then.st_mtim.tv_sec
+           || now.st_mtim.tv_nsec != then.st_mtim.tv_nsec;
+}
+
 static bool load_first(struct rulebook *book)
 {
     char error[RULEBOOK_ERROR_BYTES_MAX];
-    (void)stat(book->path, &book->first_seen);
+    (void)has_changed(book); /* what changes from here on is seen */
     if (!edition_load(&book->in_force, book->path, error)) {
         log_error("%s: %s", book->path, error);
         report_failure(book, error);
@@ -457,24 +469,6 @@ static void on_settled(struct ev_loop *loop, struct ev_timer *timer, int events)
     look(CONTAINER_OF(timer, struct rulebook, settle), false);
 }
 
-/* Whoever writes the file may not be done yet. */
-static void on_file(struct ev_loop *loop, struct ev_stat *watch, int events)
-{
-    (void)loop;
-    (void)events;
-    look_in_ms(CONTAINER_OF(watch, struct rulebook, watch), RULEBOOK_SETTLE_MS);
-}
-
-/* Whether the file is another one than when it was first looked at. */
-static bool has_changed(const struct rulebook *book)
-{
-    const struct stat *now = &book->watch.attr;
-    const struct stat *then = &book->first_seen;
-    return now->st_ino != then->st_ino || now->st_size != then->st_size
-           || now->st_mtim.tv_sec != then->st_mtim.tv_sec
-           || now->st_mtim.tv_nsec != then->st_mtim.tv_nsec;
-}
-
 void rulebook_keep_calendars(struct rulebook *book)
 {
     keep_calendars(book->in_force.set);
@@ -488,6 +482,10 @@ static void on_second(struct ev_loop *loop, struct ev_timer *timer, int events)
     (void)loop;
     (void)events;
     rulebook_keep_calendars(book);
+    if (has_changed(book)) {
+        /* Whoever writes it may not be done yet. */
+        look_in_ms(book, RULEBOOK_SETTLE_MS);
+    }
     bool is_changing = book->next.set != NULL;
     int64_t now_s = clock_wall_us() / US_PER_S;
     if (!is_changing && now_s >= rules_set_changes_at_s(book->in_force.set->rules)) {
@@ -504,19 +502,13 @@ void rulebook_start(struct rulebook *book, struct ev_loop *loop, struct server *
     book->changed = changed;
     book->context = context;
     ev_timer_init(&book->settle, on_settled, 0, 0);
-    ev_stat_init(&book->watch, on_file, book->path, 0);
-    ev_stat_start(loop, &book->watch);
     ev_timer_init(&book->second, on_second, 1, 1);
     ev_timer_start(loop, &book->second);
-    if (has_changed(book)) {
-        look_in_ms(book, RULEBOOK_SETTLE_MS);
-    }
 }
 
 void rulebook_stop(struct rulebook *book)
 {
     if (book->loop != NULL) {
-        ev_stat_stop(book->loop, &book->watch);
         ev_timer_stop(book->loop, &book->settle);
         ev_timer_stop(book->loop, &book->second);
         book->loop = NULL;

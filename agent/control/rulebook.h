@@ -7,8 +7,8 @@
  *            changes nothing: its errors are said once, and the report has the first.
  *            What came into force is kept as LAST_GOOD_FILE in state_dir: a start with a
  *            bad file serves that.
- *            The file is looked at when it changes (inotify, else every few seconds), and
- *            when asked. Where something in it ends, its text is compiled once more.
+ *            The file is looked at each second, and read when it has changed or when
+ *            asked. Where something in it ends, its text is compiled once more.
  * Ownership: rulebook_open / rulebook_free. Owns sets and counters; borrows the rest.
  * Threads:   the main thread. One thread of its own writes LAST_GOOD_FILE (keeper.h).
  * Errors:    log lines; rules files also get diagnostics on standard error.
@@ -25,7 +25,7 @@
 #define LAST_GOOD_FILE "last-good.yaml"
 
 enum {
-    RULEBOOK_SETTLE_MS = 100, /* from a change of the file until it is read */
+    RULEBOOK_SETTLE_MS = 100, /* from a change that is seen until the file is read */
     RULEBOOK_RETRY_MS = 5000, /* from a file that cannot be read until the next try */
     RULEBOOK_VERSION_BYTES = 17,
     RULEBOOK_ERROR_BYTES_MAX = 320,
@@ -47,7 +47,7 @@ MUST_USE struct rulebook *rulebook_open(const char *path, const char *state_dir,
 /** Called when other rules are in force. */
 typedef void rulebook_changed_fn(void *context);
 
-/** Watch the file, and hand what comes of it to the workers of `server`. */
+/** Look at the file, and hand what comes of it to the workers of `server`. */
 void rulebook_start(struct rulebook *book, struct ev_loop *loop, struct server *server,
                     rulebook_changed_fn *changed, void *context);
 

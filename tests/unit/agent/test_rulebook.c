@@ -36,6 +36,7 @@ static struct {
     char dir[32];
     char path[64];
     char last_good[64];
+    char target[64];
     struct ev_loop *loop;
     struct store *store;
     struct decide_options options;
@@ -44,10 +45,15 @@ static struct {
     unsigned n_changed;
 } f;
 
-static void write_rules(const char *text)
+static void write_text(const char *path, const char *text)
 {
     const char *error = NULL;
-    assert_true(file_replace(f.path, text, strlen(text), 0600, &error));
+    assert_true(file_replace(path, text, strlen(text), 0600, &error));
+}
+
+static void write_rules(const char *text)
+{
+    write_text(f.path, text);
 }
 
 static char *read_text(const char *path)
@@ -75,6 +81,7 @@ static int set_up(void **context)
     }
     (void)snprintf(f.path, sizeof(f.path), "%s/rules.yaml", f.dir);
     (void)snprintf(f.last_good, sizeof(f.last_good), "%s/" LAST_GOOD_FILE, f.dir);
+    (void)snprintf(f.target, sizeof(f.target), "%s/target.yaml", f.dir);
     f.loop = ev_loop_new(EVFLAG_NOENV);
     f.store = local_new(LOCAL_MEMORY_BYTES_MIN, LOCAL_LOG_BYTES_MIN, SECRET);
     decide_options_init(&f.options, variables_default());
@@ -121,6 +128,7 @@ static int tear_down(void **context)
     ev_loop_destroy(f.loop);
     (void)unlink(f.path);
     (void)unlink(f.last_good);
+    (void)unlink(f.target);
     return rmdir(f.dir);
 }
 
@@ -161,6 +169,20 @@ static void file_that_changes_comes_into_force(void **context)
     until_changed(2);
     first_rule_is("a");
     assert_string_equal(rulebook_read_report(f.book)->version, version);
+}
+
+static void file_behind_a_link_comes_into_force(void **context)
+{
+    (void)context;
+    write_text(f.target, ONE);
+    assert_int_equal(symlink(f.target, f.path), 0);
+    open_book();
+    write_text(f.target, TWO);
+    until_changed(1);
+    first_rule_is("b");
+    write_text(f.target, ONE);
+    until_changed(2);
+    first_rule_is("a");
 }
 
 /* Under the names of the limits, and for all else in the sum. */
@@ -325,6 +347,7 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
         TEST(file_that_changes_comes_into_force),
+        TEST(file_behind_a_link_comes_into_force),
         TEST(what_was_counted_goes_on),
         TEST(bad_file_changes_nothing),
         TEST(bad_file_stays_reported),
