@@ -3,7 +3,6 @@
 #include "spop/bytes.h"
 #include "spop/ensure.h"
 #include "spop/frame.h"
-#include "spop/value.h"
 
 /* The byte of an action and the number of arguments HAProxy wants after it. */
 enum {
@@ -47,6 +46,25 @@ void spop_variable_init(struct spop_variable *variable, enum spop_scope scope,
     variable->len = w.len;
 }
 
+static inline void write_head(struct spop_writer *w,
+                              const struct spop_variable *variable)
+{
+    spop_write_bytes(w,
+                     (struct spop_bytes){.ptr = variable->head, .len = variable->len});
+}
+
+void spop_constant_init(struct spop_constant *constant,
+                        const struct spop_variable *variable,
+                        const struct spop_value *value)
+{
+    struct spop_writer w;
+    spop_writer_init(&w, constant->bytes, sizeof(constant->bytes));
+    write_head(&w, variable);
+    spop_value_encode(&w, value);
+    SPOP_ENSURE(w.status == SPOP_OK);
+    constant->len = w.len;
+}
+
 void spop_ack_begin(struct spop_ack *ack, struct spop_writer *out, uint64_t stream_id,
                     uint64_t frame_id, size_t frame_bytes_max)
 {
@@ -68,13 +86,6 @@ static inline void action_end(struct spop_ack *ack, struct spop_writer w)
     }
     ack->out->len = w.len;
     ack->n_actions++;
-}
-
-static inline void write_head(struct spop_writer *w,
-                              const struct spop_variable *variable)
-{
-    spop_write_bytes(w,
-                     (struct spop_bytes){.ptr = variable->head, .len = variable->len});
 }
 
 void spop_ack_set_bool(struct spop_ack *ack, const struct spop_variable *variable,
@@ -103,6 +114,14 @@ void spop_ack_set_string(struct spop_ack *ack, const struct spop_variable *varia
     write_head(&w, variable);
     spop_write_u8(&w, spop_value_byte(SPOP_VALUE_STRING, false));
     spop_write_string(&w, value);
+    action_end(ack, w);
+}
+
+void spop_ack_set_constant(struct spop_ack *ack, const struct spop_constant *constant)
+{
+    struct spop_writer w = *ack->out;
+    spop_write_bytes(&w,
+                     (struct spop_bytes){.ptr = constant->bytes, .len = constant->len});
     action_end(ack, w);
 }
 

@@ -16,6 +16,7 @@
 
 #include "spop/cursor.h"
 #include "spop/spop.h"
+#include "spop/value.h"
 
 enum spop_scope {
     SPOP_SCOPE_PROC = 0,
@@ -39,6 +40,21 @@ struct spop_variable {
 /** Encode the name of a variable; `name` without HAProxy's prefix. */
 void spop_variable_init(struct spop_variable *variable, enum spop_scope scope,
                         const char *name);
+
+enum {
+    SPOP_CONSTANT_BYTES_MAX = 256
+};
+
+/** A variable with a value that is known beforehand, encoded once and for all. */
+struct spop_constant {
+    size_t len;
+    uint8_t bytes[SPOP_CONSTANT_BYTES_MAX];
+};
+
+/** Encode an action that sets `variable`; it fits SPOP_CONSTANT_BYTES_MAX (asserted). */
+void spop_constant_init(struct spop_constant *constant,
+                        const struct spop_variable *variable,
+                        const struct spop_value *value);
 
 struct spop_ack {
     struct spop_writer *out;
@@ -66,6 +82,7 @@ void spop_ack_set_int64(struct spop_ack *ack, const struct spop_variable *variab
                         int64_t value);
 void spop_ack_set_string(struct spop_ack *ack, const struct spop_variable *variable,
                          struct spop_bytes value);
+void spop_ack_set_constant(struct spop_ack *ack, const struct spop_constant *constant);
 void spop_ack_unset(struct spop_ack *ack, const struct spop_variable *variable);
 
 /**

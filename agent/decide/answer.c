@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "spop/ack.h"
+#include "spop/bytes.h"
 
 #include "agent/decide/decide.h"
 #include "agent/decide/receipt.h"
@@ -70,10 +71,9 @@ static void add_violated(struct text *text, const struct decide_request *request
         if (!is_shown(request, i, VARIABLE_RATELIMIT)) {
             continue;
         }
+        const struct decide_limit *limit = request->limits[i];
         text_add(text, has_names ? "," : ",\"violated-policies\":[");
-        text_add(text, "\"");
-        text_add(text, request->limits[i]->name);
-        text_add(text, "\"");
+        text_add_bytes(text, limit->item_head, limit->quoted_len);
         has_names = true;
     }
     text_add(text, has_names ? "]" : "");
@@ -165,12 +165,6 @@ static void set_text(struct answer *answer, enum variable variable, const char *
     }
 }
 
-static void set_string(struct answer *answer, enum variable variable,
-                       const char *string)
-{
-    set_text(answer, variable, string, strlen(string));
-}
-
 /* A number that has a value; 0 is none. */
 static void set_number_if(struct answer *answer, enum variable variable, int64_t number)
 {
@@ -221,10 +215,10 @@ static void set_rule(struct answer *answer)
 {
     const struct verdict *verdict = &answer->request->verdict;
     if (verdict->deciding_idx >= 0) {
-        set_string(answer, VARIABLE_RULE,
-                   answer->request->limits[verdict->deciding_idx]->name);
+        spop_ack_set_constant(&answer->ack,
+                              &answer->request->limits[verdict->deciding_idx]->rule);
     } else if (verdict->rule != NULL) {
-        set_string(answer, VARIABLE_RULE, verdict->rule);
+        set_text(answer, VARIABLE_RULE, verdict->rule, strlen(verdict->rule));
     }
 }
 
@@ -242,12 +236,13 @@ static void set_delay(struct answer *answer)
 static void set_variable(struct answer *answer, enum variable variable)
 {
     const struct verdict *verdict = &answer->request->verdict;
+    const struct decide_options *options = answer->request->decide->options;
     switch (variable) {
     case VARIABLE_ACTION:
-        set_string(answer, variable, action_text(verdict->action));
+        spop_ack_set_constant(&answer->ack, &options->actions[verdict->action]);
         return;
     case VARIABLE_DENY:
-        spop_ack_set_bool(&answer->ack, encoded(answer, variable), verdict->is_denied);
+        spop_ack_set_constant(&answer->ack, &options->denials[verdict->is_denied]);
         return;
     case VARIABLE_STATUS:
         set_number_if(answer, variable, verdict->status);
@@ -278,7 +273,9 @@ static void set_variable(struct answer *answer, enum variable variable)
         }
         return;
     case VARIABLE_REASON:
-        set_string(answer, variable, reason_text(verdict->reason));
+        if (verdict->reason != REASON_NONE) {
+            spop_ack_set_constant(&answer->ack, &options->reasons[verdict->reason]);
+        }
         return;
     case VARIABLE_RECEIPT:
         if (answer->request->settled != 0) {
@@ -291,6 +288,14 @@ static void set_variable(struct answer *answer, enum variable variable)
     }
 }
 
+static void encode_text(const struct decide_options *options, enum variable variable,
+                        const char *text, struct spop_constant *action)
+{
+    struct spop_value value = {.type = SPOP_VALUE_STRING,
+                               .bytes = spop_bytes_view(text)};
+    spop_constant_init(action, &options->encoded[variable], &value);
+}
+
 void decide_options_init(struct decide_options *options, variable_set variables)
 {
     memset(options, 0, sizeof(*options));
@@ -298,6 +303,19 @@ void decide_options_init(struct decide_options *options, variable_set variables)
     for (int i = 0; i < VARIABLES_N; i++) {
         spop_variable_init(&options->encoded[i], SPOP_SCOPE_TXN,
                            variable_text((enum variable)i));
+    }
+    for (int i = 0; i < ACTIONS_N; i++) {
+        encode_text(options, VARIABLE_ACTION, action_text((enum action)i),
+                    &options->actions[i]);
+    }
+    for (int i = 0; i < REASONS_N; i++) {
+        encode_text(options, VARIABLE_REASON, reason_text((enum reason)i),
+                    &options->reasons[i]);
+    }
+    for (int i = 0; i < 2; i++) {
+        struct spop_value denial = {.type = SPOP_VALUE_BOOL, .boolean = i == 1};
+        spop_constant_init(&options->denials[i], &options->encoded[VARIABLE_DENY],
+                           &denial);
     }
 }
 

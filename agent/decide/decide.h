@@ -40,8 +40,12 @@ enum {
 /** What the configuration chooses; the same for all workers. */
 struct decide_options {
     variable_set variables; /* to be sent */
-    struct spop_variable encoded[VARIABLES_N];
     struct retry_jitter jitter;
+    struct spop_variable encoded[VARIABLES_N];
+    /* the actions whose values are known beforehand */
+    struct spop_constant actions[ACTIONS_N];
+    struct spop_constant denials[2];
+    struct spop_constant reasons[REASONS_N];
 };
 
 /** Choose the variables; jitter is off until set. */

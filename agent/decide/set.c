@@ -3,8 +3,10 @@
 #include <stdlib.h>
 
 #include "rules/calendar.h"
+#include "spop/bytes.h"
 
 #include "agent/decide/text.h"
+#include "agent/decide/variables.h"
 
 static enum limit_algorithm algorithm_of(enum rules_algorithm algorithm)
 {
@@ -45,14 +47,25 @@ static size_t print_policy(char *buf, const struct decide_limit *limit)
 }
 
 /* What stands before the numbers of a RateLimit item (section 4.1). */
-static size_t print_item_head(char *buf, const struct decide_limit *limit)
+static void print_item_head(struct decide_limit *limit)
 {
-    struct text text = text_in(buf, DECIDE_ITEM_BYTES_MAX);
+    struct text text = text_in(limit->item_head, DECIDE_ITEM_BYTES_MAX);
     text_add(&text, "\"");
     text_add(&text, limit->name);
-    text_add(&text, "\";r=");
+    text_add(&text, "\"");
+    limit->quoted_len = text.len;
+    text_add(&text, ";r=");
+    limit->item_head_len = text.len;
     ENSURE(!text.is_cut);
-    return text.len;
+}
+
+static void encode_rule(struct decide_limit *limit)
+{
+    struct spop_variable variable;
+    struct spop_value name = {.type = SPOP_VALUE_STRING,
+                              .bytes = spop_bytes_view(limit->name)};
+    spop_variable_init(&variable, SPOP_SCOPE_TXN, variable_text(VARIABLE_RULE));
+    spop_constant_init(&limit->rule, &variable, &name);
 }
 
 /* What happens over a limit. Before that a leaky bucket has delayed. */
@@ -115,7 +128,8 @@ static void prepare_limit(const struct decide_set *set, struct decide_limit *lim
     limit->soft_amount = soft_amount_of(rules->rule, limit->limit.size);
     limit_describe(&limit->limit, &limit->policy);
     limit->policy_item_len = print_policy(limit->policy_item, limit);
-    limit->item_head_len = print_item_head(limit->item_head, limit);
+    print_item_head(limit);
+    encode_rule(limit);
 }
 
 static bool make_calendars(struct decide_set *set)

@@ -12,6 +12,7 @@
 #define AGENT_DECIDE_SET_H
 
 #include "rules/rules.h"
+#include "spop/ack.h"
 
 #include "agent/decide/verdict.h"
 #include "agent/limit/limit.h"
@@ -32,10 +33,12 @@ struct decide_limit {
     enum action exceeded; /* what becomes of a request over the limit */
     int64_t soft_amount;  /* used past which an allowed request is warned; -1: never */
     struct limit_policy policy;
+    struct spop_constant rule; /* that sets variable `rule` to the name */
     size_t policy_item_len;
     size_t item_head_len;
+    size_t quoted_len;
     char policy_item[DECIDE_ITEM_BYTES_MAX]; /* "name";q=..;w=.. */
-    char item_head[DECIDE_ITEM_BYTES_MAX];   /* "name";r= */
+    char item_head[DECIDE_ITEM_BYTES_MAX]; /* "name";r= of which "name" is quoted_len */
 };
 
 struct decide_set {

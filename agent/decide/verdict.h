@@ -47,6 +47,13 @@ enum reason {
 #undef X
 };
 
+enum {
+#define X(name, text) +1
+    ACTIONS_N = 0 ACTION_TABLE(X),
+    REASONS_N = 0 REASON_TABLE(X),
+#undef X
+};
+
 const char *action_text(enum action action);
 const char *reason_text(enum reason reason);
 

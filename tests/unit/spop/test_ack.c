@@ -69,6 +69,42 @@ static void every_kind_of_action_is_byte_exact(void **state)
                  " 020204 03\"u_9\"");
 }
 
+/* What is encoded beforehand reads as if it were set, and is left out like it. */
+static void constants_are_what_they_stand_for(void **state)
+{
+    (void)state;
+    static const struct spop_value values[] = {
+        {.type = SPOP_VALUE_BOOL, .boolean = true},
+        {.type = SPOP_VALUE_INT64, .integer = 429},
+        {.type = SPOP_VALUE_STRING, .bytes = {(const uint8_t *)"reject", 6}},
+    };
+    const struct spop_variable *name = variable(SPOP_SCOPE_TXN, "a");
+    uint8_t buf[2][512];
+    struct spop_writer w[2];
+    struct spop_ack ack[2];
+    for (int i = 0; i < 2; i++) {
+        spop_writer_init(&w[i], buf[i], sizeof(buf[i]));
+        spop_ack_begin(&ack[i], &w[i], 1, 1, SPOP_FRAME_SIZE_MIN);
+    }
+    spop_ack_set_bool(&ack[0], name, values[0].boolean);
+    spop_ack_set_int64(&ack[0], name, (int64_t)values[1].integer);
+    spop_ack_set_string(&ack[0], name, values[2].bytes);
+    for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); i++) {
+        struct spop_constant constant;
+        spop_constant_init(&constant, name, &values[i]);
+        spop_ack_set_constant(&ack[1], &constant);
+    }
+    assert_int_equal(w[0].len, w[1].len);
+    assert_memory_equal(buf[0], buf[1], w[0].len);
+    assert_int_equal(ack[1].n_actions, 3);
+    struct spop_constant big;
+    struct spop_value text = {.type = SPOP_VALUE_STRING, .bytes = {buf[0], 230}};
+    spop_constant_init(&big, name, &text);
+    spop_ack_set_constant(&ack[1], &big);
+    assert_int_equal(ack[1].n_left_out, 1);
+    assert_int_equal(w[0].len, w[1].len);
+}
+
 static void an_action_without_room_is_left_out(void **state)
 {
     (void)state;
@@ -209,6 +245,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(acks_are_byte_exact),
         cmocka_unit_test(every_kind_of_action_is_byte_exact),
+        cmocka_unit_test(constants_are_what_they_stand_for),
         cmocka_unit_test(an_action_without_room_is_left_out),
         cmocka_unit_test(a_frame_is_filled_to_its_last_byte),
         cmocka_unit_test(an_action_is_left_out_when_the_output_is_full),
