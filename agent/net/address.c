@@ -195,16 +195,14 @@ static bool finish_unix(const struct address *address, struct listening *listeni
     return true;
 }
 
-/* A UNIX socket is bound with no permissions at all and opened to its mode only then. */
+/* A UNIX socket's file is made with the mode of the socket, and opened to its own only
+ * then. Not by umask: that is of all threads, and one of them may be making a file. */
 static int bind_socket(int fd, const struct address *address)
 {
-    mode_t old = umask(0777);
-    int rc = bind(fd, (const struct sockaddr *)&address->sockaddr,
-                  address->sockaddr_len);
-    int saved = errno;
-    (void)umask(old);
-    errno = saved;
-    return rc;
+    if (address->sockaddr.ss_family == AF_UNIX && fchmod(fd, 0) != 0) {
+        return -1;
+    }
+    return bind(fd, (const struct sockaddr *)&address->sockaddr, address->sockaddr_len);
 }
 
 bool address_listen(const struct address *address, struct listening *listening,

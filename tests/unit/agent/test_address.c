@@ -1,3 +1,4 @@
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -16,6 +17,25 @@
 static char dir[] = "/tmp/test_address.XXXXXX";
 static char path[64];
 static char unix_text[80];
+
+/* In the place of the library's. */
+static unsigned n_umasks;
+static mode_t mode_before;
+
+mode_t umask(mode_t mask)
+{
+    (void)mask;
+    n_umasks++;
+    return 0;
+}
+
+int chmod(const char *file, mode_t mode)
+{
+    struct stat st;
+    assert_int_equal(lstat(file, &st), 0);
+    mode_before = st.st_mode & 07777;
+    return fchmodat(AT_FDCWD, file, mode, 0);
+}
 
 static int set_up(void **context)
 {
@@ -115,6 +135,8 @@ static void unix_socket_has_its_mode_and_goes_with_us(void **context)
     assert_true(listen_on(unix_text, &listening, error));
     assert_int_equal(lstat(path, &st), 0);
     assert_int_equal(st.st_mode & 0777, 0660);
+    assert_int_equal(mode_before, 0); /* nobody came in before */
+    assert_int_equal(n_umasks, 0);    /* it is of other threads, too */
     address_unlisten(&listening);
     assert_int_not_equal(lstat(path, &st), 0);
 }
