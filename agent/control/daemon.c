@@ -52,6 +52,13 @@ struct daemon {
     struct upgrade upgrade;
 };
 
+/* Of a large table for longer than the watchdog waits. */
+static void on_upgrade_sending(void *context)
+{
+    struct daemon *daemon = context;
+    service_feed(&daemon->service);
+}
+
 static void on_upgrade_over(void *context)
 {
     struct daemon *daemon = context;
@@ -327,6 +334,7 @@ static bool init_upgrade(struct daemon *daemon)
         .n_runtimes = daemon->n_runtimes,
         .store = daemon->store,
         .jitter_secret = daemon->options.jitter.secret,
+        .sending = on_upgrade_sending,
         .over = on_upgrade_over,
         .context = daemon,
     };

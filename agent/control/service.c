@@ -12,7 +12,8 @@
 #include "agent/log.h"
 #include "agent/net/worker.h"
 
-/* Once a period would do; an upgrade may hold the main loop for most of the rest. */
+/* Once a period would do; a successor that takes nothing holds the main loop for most of
+ * the rest. */
 enum {
     FEEDS_A_PERIOD = 4
 };
@@ -61,7 +62,7 @@ void service_init(struct service *service, struct ev_loop *loop,
     ev_timer_init(&service->watchdog, on_watchdog, every_s, every_s);
 }
 
-/* Feeds as well: at an upgrade the watchdog runs on from the process before. */
+/* Feeds as well: the process before may not have done so for long. */
 static const char ready[] = "READY=1\nWATCHDOG=1\nSTATUS=";
 
 void service_ready(struct service *service, const char *status)
@@ -71,6 +72,16 @@ void service_ready(struct service *service, const char *status)
     notify(service, state);
     if (service->watchdog_us > 0) {
         ev_timer_start(service->loop, &service->watchdog);
+    }
+}
+
+void service_feed(struct service *service)
+{
+    struct ev_timer *watchdog = &service->watchdog;
+    ev_now_update(service->loop);
+    if (ev_is_active(watchdog) && ev_timer_remaining(service->loop, watchdog) <= 0) {
+        ev_timer_again(service->loop, watchdog);
+        on_watchdog(service->loop, watchdog, EV_TIMER);
     }
 }
 

@@ -46,6 +46,9 @@ void service_init(struct service *service, struct ev_loop *loop,
 /** READY=1, a line that says what is served, and the watchdog from now on. */
 void service_ready(struct service *service, const char *status);
 
+/** Feed the watchdog if it is due, where the loop does not turn for long. */
+void service_feed(struct service *service);
+
 /** STOPPING=1: no more is taken on, what is in flight is answered. */
 void service_stopping(struct service *service);
 

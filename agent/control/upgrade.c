@@ -87,6 +87,7 @@ static bool send_counters(void *context, const void *bytes, size_t len)
     struct iovec part = channel_part(bytes, len);
     enum channel_status status = CHANNEL_LATER;
     bool has_room = true;
+    upgrade->parts.sending(upgrade->parts.context);
     while (status == CHANNEL_LATER && has_room) {
         status = channel_send(upgrade->channel_fd, CHANNEL_COUNTERS, &part, 1, -1);
         has_room = status != CHANNEL_LATER

@@ -46,6 +46,9 @@ struct upgrade_taken {
 /** The agent may end now: replaced, or asked to stop meanwhile. */
 typedef void upgrade_over_fn(void *context);
 
+/** Called for each packet of counters: the loop does not turn while they are sent. */
+typedef void upgrade_sending_fn(void *context);
+
 struct upgrade_parts {
     struct ev_loop *loop; /* the default one: it hears of children */
     struct server *server;
@@ -53,6 +56,7 @@ struct upgrade_parts {
     unsigned n_runtimes;
     struct store *store;
     const uint8_t *jitter_secret;
+    upgrade_sending_fn *sending;
     upgrade_over_fn *over;
     void *context;
 };

@@ -134,6 +134,30 @@ static void feeds_the_watchdog_while_alive(void **context)
     assert_false(ev_is_active(&f.service.watchdog));
 }
 
+static void feeds_without_the_loop_when_it_is_due(void **context)
+{
+    (void)context;
+    f.is_alive = true;
+    assert_int_equal(setenv("WATCHDOG_USEC", "600000000", 1), 0);
+    begin();
+    service_feed(&f.service);
+    assert_string_equal(hear(), ""); /* not ready */
+    service_ready(&f.service, "");
+    (void)hear();
+    service_feed(&f.service);
+    assert_string_equal(hear(), ""); /* not due */
+    service_fini(&f.service);
+
+    assert_int_equal(setenv("WATCHDOG_USEC", "20000", 1), 0);
+    begin();
+    service_ready(&f.service, "");
+    (void)hear();
+    (void)usleep(20000);
+    service_feed(&f.service);
+    assert_string_equal(hear(), "WATCHDOG=1");
+    service_fini(&f.service);
+}
+
 static void watchdog_of_another_process_is_not_ours(void **context)
 {
     (void)context;
@@ -201,6 +225,7 @@ int main(void)
         TEST(says_ready_and_what_is_served),
         TEST(long_status_is_cut),
         TEST(feeds_the_watchdog_while_alive),
+        TEST(feeds_without_the_loop_when_it_is_due),
         TEST(watchdog_of_another_process_is_not_ours),
         TEST(hands_over_and_says_no_more),
         TEST(without_a_manager_nothing_happens),

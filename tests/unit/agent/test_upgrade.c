@@ -51,6 +51,7 @@ static struct {
     struct counters *counters[2]; /* of the one worker, and of this thread */
     struct server *server;
     struct upgrade upgrade;
+    unsigned n_sendings;
     unsigned n_over;
     int ends[2]; /* of a channel that a test speaks through by itself */
 } f;
@@ -59,6 +60,12 @@ static uint8_t buf[CHANNEL_BYTES_MAX];
 static struct channel_packet packet;
 static struct spop_client client;
 static struct spop_client other;
+
+static void on_sending(void *context)
+{
+    assert_ptr_equal(context, &f);
+    f.n_sendings++;
+}
 
 static void on_over(void *context)
 {
@@ -249,6 +256,7 @@ static void begin_upgrade(const char *role)
         .server = f.server,
         .store = f.store,
         .jitter_secret = jitter_secret,
+        .sending = on_sending,
         .over = on_over,
         .context = &f,
     };
@@ -402,6 +410,7 @@ static void all_is_taken(void **context)
     pid_t pid = f.upgrade.pid;
     run_until(UPGRADE_DONE);
     assert_int_equal(f.n_over, 1);
+    assert_true(f.n_sendings > 0);
     assert_true(upgrade_is_done(&f.upgrade));
     assert_true(upgrade_may_stop(&f.upgrade));
     end_upgrade();
