@@ -287,6 +287,19 @@ static const struct {
     {SIGUSR1, on_ignored},   {SIGUSR2, on_upgrade},
 };
 
+/* Signals that end nobody wait for their handlers while the agent starts. */
+static void set_signals(int how)
+{
+    sigset_t signals;
+    (void)sigemptyset(&signals);
+    for (int i = 0; i < SIGNALS_HANDLED; i++) {
+        if (handled_signals[i].handle != on_terminate) {
+            (void)sigaddset(&signals, handled_signals[i].signum);
+        }
+    }
+    (void)pthread_sigmask(how, &signals, NULL);
+}
+
 /* NOLINTNEXTLINE(readability-function-size): the macros of ev.h nest */
 static void start_signals(struct daemon *daemon)
 {
@@ -295,6 +308,7 @@ static void start_signals(struct daemon *daemon)
                        handled_signals[i].signum);
         ev_signal_start(daemon->loop, &daemon->signals[i]);
     }
+    set_signals(SIG_UNBLOCK);
 }
 
 static bool is_alive(void *context)
@@ -462,6 +476,7 @@ static void begin_takeover(struct daemon *daemon)
 
 bool daemon_run(const struct config *config)
 {
+    set_signals(SIG_BLOCK);
     if (sodium_init() < 0) {
         log_error("no source of random bytes");
         return false;
