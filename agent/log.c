@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "agent/base.h"
@@ -49,6 +50,16 @@ static bool can_write(void)
     return poll(&err, 1, 0) == 1 && (err.revents & POLLOUT) != 0;
 }
 
+static void write_out(const char *line, size_t len)
+{
+    (void)pthread_mutex_lock(&write_lock);
+    if (can_write()) {
+        ssize_t written = write(STDERR_FILENO, line, len);
+        (void)written; /* nobody is left to be told */
+    }
+    (void)pthread_mutex_unlock(&write_lock);
+}
+
 __attribute__((format(printf, 2, 0))) static void write_line(enum log_level level,
                                                              const char *format,
                                                              va_list args)
@@ -65,12 +76,7 @@ __attribute__((format(printf, 2, 0))) static void write_line(enum log_level leve
     size_t len = n > 0 ? (size_t)n : 0;
     len += make_printable(line + len, sizeof(line) - len - 1, text);
     line[len++] = '\n';
-    (void)pthread_mutex_lock(&write_lock);
-    if (can_write()) {
-        ssize_t written = write(STDERR_FILENO, line, len);
-        (void)written; /* nobody is left to be told */
-    }
-    (void)pthread_mutex_unlock(&write_lock);
+    write_out(line, len);
 }
 
 #define DEFINE_LOG(name, level)          \
@@ -86,6 +92,21 @@ DEFINE_LOG(log_error, LOG_LEVEL_ERROR)
 DEFINE_LOG(log_warning, LOG_LEVEL_WARNING)
 DEFINE_LOG(log_info, LOG_LEVEL_INFO)
 DEFINE_LOG(log_debug, LOG_LEVEL_DEBUG)
+
+void log_text(const char *text)
+{
+    char line[LOG_LINE_BYTES_MAX];
+    const char *next = text;
+    while (*next != '\0') {
+        size_t len = strcspn(next, "\n");
+        size_t n = len < sizeof(line) ? len : sizeof(line) - 1;
+        memcpy(line, next, n);
+        line[n] = '\n';
+        write_out(line, n + 1);
+        next += len;
+        next += *next == '\n';
+    }
+}
 
 void ensure_failed(const char *condition, const char *file, int line)
 {

@@ -34,4 +34,7 @@ void log_warning(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void log_info(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void log_debug(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
+/** Several lines, as they are, whatever the level. */
+void log_text(const char *text);
+
 #endif

@@ -108,6 +108,22 @@ static void keep_calendars(struct decide_set *set)
     }
 }
 
+/* On standard error, like log lines: who does not read there holds up nobody. */
+static void print_diags(const struct rules_diags *diags)
+{
+    char *text = NULL;
+    size_t len = 0;
+    FILE *out = diags->n_kept > 0 ? open_memstream(&text, &len) : NULL;
+    if (out == NULL) {
+        return;
+    }
+    rules_diags_print(diags, out);
+    if (fclose(out) == 0) {
+        log_text(text);
+    }
+    free(text);
+}
+
 /* Compile a text; its diagnostics go to standard error, the first error to `error`. */
 static struct decide_set *compile(const char *path, const struct text *text,
                                   char *error)
@@ -125,7 +141,7 @@ static struct decide_set *compile(const char *path, const struct text *text,
     }
     rules_diags_init(diags, path);
     struct rules_set *rules = rules_load(&source, diags);
-    rules_diags_print(diags, stderr);
+    print_diags(diags);
     if (rules != NULL) {
         set = decide_set_new(rules);
         keep_calendars(set);

@@ -69,6 +69,24 @@ static void long_lines_are_cut(void **context)
     assert_ptr_equal(strchr(said, '\n'), said + len - 1);
 }
 
+static void texts_are_written_as_they_are(void **context)
+{
+    (void)context;
+    static char text[LOG_LINE_BYTES_MAX + 100];
+    listen_in();
+    log_text("");
+    log_text("a: error\n\n    \xc3\xa4\nno end");
+    stop_listening();
+    assert_string_equal(said, "a: error\n\n    \xc3\xa4\nno end\n");
+    memset(text, 'x', sizeof(text) - 3);
+    memcpy(text + sizeof(text) - 3, "\ny", 3);
+    listen_in();
+    log_text(text);
+    stop_listening();
+    assert_int_equal(strlen(said), LOG_LINE_BYTES_MAX + 2); /* cut */
+    assert_string_equal(said + LOG_LINE_BYTES_MAX - 1, "\ny\n");
+}
+
 /* A pipe that nobody reads: lines are lost, and nobody is held up. */
 static void full_pipe_blocks_nobody(void **context)
 {
@@ -103,6 +121,7 @@ int main(void)
         cmocka_unit_test(levels),
         cmocka_unit_test(one_line_whatever_is_said),
         cmocka_unit_test(long_lines_are_cut),
+        cmocka_unit_test(texts_are_written_as_they_are),
         cmocka_unit_test(full_pipe_blocks_nobody),
         cmocka_unit_test(journal_gets_its_prefix),
     };

@@ -1,4 +1,5 @@
 /* rulebook.c and keeper.c with real workers that nobody asks anything. */
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -255,6 +256,28 @@ static void bad_file_stays_reported(void **context)
     assert_string_equal(report->error, "");
 }
 
+/* Nobody reads standard error: the main loop turns on. */
+static void nobody_waits_for_a_reader_of_errors(void **context)
+{
+    (void)context;
+    int fds[2];
+    int saved = dup(STDERR_FILENO);
+    write_rules(ONE);
+    open_book();
+    write_rules(BAD);
+    assert_int_equal(pipe2(fds, O_NONBLOCK), 0);
+    while (write(fds[1], "x", 1) == 1) {
+    }
+    assert_int_equal(fcntl(fds[1], F_SETFL, 0), 0);
+    assert_int_equal(dup2(fds[1], STDERR_FILENO), STDERR_FILENO);
+    rulebook_reload(f.book);
+    assert_int_equal(dup2(saved, STDERR_FILENO), STDERR_FILENO);
+    assert_int_equal(rulebook_read_report(f.book)->n_failures, 1);
+    (void)close(saved);
+    (void)close(fds[0]);
+    (void)close(fds[1]);
+}
+
 static void file_that_is_gone_changes_nothing(void **context)
 {
     (void)context;
@@ -351,6 +374,7 @@ int main(void)
         TEST(what_was_counted_goes_on),
         TEST(bad_file_changes_nothing),
         TEST(bad_file_stays_reported),
+        TEST(nobody_waits_for_a_reader_of_errors),
         TEST(file_that_is_gone_changes_nothing),
         TEST(newest_of_several_wins),
         TEST(last_good_rules_are_served_where_the_file_is_bad),
