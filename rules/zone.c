@@ -2,10 +2,9 @@
 
 #include "rules/zone.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-
-#include <fcntl.h>
 #include <unistd.h>
 
 #include "rules/civil.h"
@@ -422,34 +421,6 @@ static size_t bytes_read(const char *path, uint8_t *bytes)
     return len;
 }
 
-enum rules_zone_status rules_zone_load(struct rules_bytes name,
-                                       struct rules_arena *arena,
-                                       struct rules_zone **zone)
-{
-    char path[sizeof ZONE_FOLDER + RULES_ZONE_NAME_BYTES_MAX];
-    static const char utc[] = "UTC";
-    uint8_t *bytes;
-    size_t len;
-
-    if (name.len == sizeof utc - 1 && memcmp(name.ptr, utc, name.len) == 0) {
-        return utc_make(name, arena, zone);
-    }
-    if (!is_zone_name(name)) {
-        return RULES_ZONE_UNKNOWN;
-    }
-    bytes = rules_arena_array(arena, RULES_ZONE_BYTES_MAX, 1);
-    if (bytes == NULL) {
-        return RULES_ZONE_NO_MEMORY;
-    }
-    (void)snprintf(path, sizeof path, ZONE_FOLDER "%.*s", (int)name.len,
-                   (const char *)name.ptr);
-    len = bytes_read(path, bytes);
-    if (len == 0) {
-        return RULES_ZONE_UNKNOWN;
-    }
-    return rules_zone_parse(name, (struct rules_bytes){bytes, len}, arena, zone);
-}
-
 struct rules_zone *rules_zone_copy(const struct rules_zone *zone,
                                    struct rules_arena *arena)
 {
@@ -461,6 +432,51 @@ struct rules_zone *rules_zone_copy(const struct rules_zone *zone,
         memcpy(copy->changes, zone->changes, zone->n_changes * sizeof *zone->changes);
     }
     return copy;
+}
+
+/** Read a zone's file, and what it says, into `scratch`. */
+static enum rules_zone_status file_load(struct rules_bytes name,
+                                        struct rules_arena *scratch,
+                                        struct rules_zone **zone)
+{
+    char path[sizeof ZONE_FOLDER + RULES_ZONE_NAME_BYTES_MAX];
+    uint8_t *bytes = rules_arena_array(scratch, RULES_ZONE_BYTES_MAX, 1);
+    size_t len;
+
+    if (bytes == NULL) {
+        return RULES_ZONE_NO_MEMORY;
+    }
+    (void)snprintf(path, sizeof path, ZONE_FOLDER "%.*s", (int)name.len,
+                   (const char *)name.ptr);
+    len = bytes_read(path, bytes);
+    if (len == 0) {
+        return RULES_ZONE_UNKNOWN;
+    }
+    return rules_zone_parse(name, (struct rules_bytes){bytes, len}, scratch, zone);
+}
+
+enum rules_zone_status rules_zone_load(struct rules_bytes name,
+                                       struct rules_arena *arena,
+                                       struct rules_zone **zone)
+{
+    static const char utc[] = "UTC";
+    struct rules_arena scratch = {NULL};
+    struct rules_zone *read = NULL;
+    enum rules_zone_status status;
+
+    if (name.len == sizeof utc - 1 && memcmp(name.ptr, utc, name.len) == 0) {
+        return utc_make(name, arena, zone);
+    }
+    if (!is_zone_name(name)) {
+        return RULES_ZONE_UNKNOWN;
+    }
+    status = file_load(name, &scratch, &read);
+    if (status == RULES_ZONE_OK) {
+        *zone = rules_zone_copy(read, arena);
+        status = *zone != NULL ? RULES_ZONE_OK : RULES_ZONE_NO_MEMORY;
+    }
+    rules_arena_fini(&scratch);
+    return status;
 }
 
 const struct rules_zone_change *rules_zone_at(const struct rules_zone *zone,

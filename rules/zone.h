@@ -45,7 +45,8 @@ enum rules_zone_status {
 /**
  * Read a zone of /usr/share/zoneinfo by its IANA name.
  *
- * @errors all but RULES_ZONE_OK; `zone` is untouched then
+ * @errors all but RULES_ZONE_OK; nothing is left in the arena then but where memory ran
+ *         out: a file may name thousands of zones that there are not
  */
 RULES_MUST_USE enum rules_zone_status rules_zone_load(struct rules_bytes name,
                                                       struct rules_arena *arena,

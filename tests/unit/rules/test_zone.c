@@ -133,7 +133,7 @@ static void what_is_no_zone_is_unknown(void **state)
 
         assert_int_equal(rules_zone_load(bytes_of(name), &arena, &zone),
                          RULES_ZONE_UNKNOWN);
-        rules_arena_fini(&arena);
+        assert_null(arena.chunks); /* thousands of them take no memory */
     }
 }
 
