@@ -279,22 +279,47 @@ static bool is_rule_field(struct rules_parse *parse, const struct yamltree_node 
     return false;
 }
 
-/** @return whether `require` is a list of fields; reported when not */
+static void required_field_check(struct rules_parse *parse,
+                                 const struct yamltree_node *node)
+{
+    if (rules_node_is(parse, node, YAMLTREE_SCALAR, "a field to require")
+        && !is_rule_field(parse, node)) {
+        RULES_FAIL(parse, node->mark, rules_code_bad_choice,
+                   "'%.64s' is no field of a rule", node->text);
+    }
+}
+
+static void on_duplicate_field(void *context, const struct rules_unique_item *first,
+                               const struct rules_unique_item *again)
+{
+    struct rules_parse *parse = context;
+
+    RULES_FAIL(parse, again->mark, rules_code_duplicate_value,
+               "the same field already stands in line %u, column %u", first->mark.line,
+               first->mark.column);
+}
+
+/** @return whether `require` is a list of different fields; reported when not */
 static bool require_check(struct rules_parse *parse, const struct yamltree_node *node)
 {
-    bool is_good = rules_node_is(parse, node, YAMLTREE_SEQUENCE, "require");
+    uint32_t n_errors = parse->diags->n_errors;
+    struct rules_unique_item *items;
+    size_t n = 0;
 
-    for (const struct yamltree_node *it = is_good ? node->first : NULL; it != NULL;
-         it = it->next) {
-        if (!rules_node_is(parse, it, YAMLTREE_SCALAR, "a field to require")) {
-            is_good = false;
-        } else if (!is_rule_field(parse, it)) {
-            RULES_FAIL(parse, it->mark, rules_code_bad_choice,
-                       "'%.64s' is no field of a rule", it->text);
-            is_good = false;
-        }
+    if (!rules_node_is(parse, node, YAMLTREE_SEQUENCE, "require")) {
+        return false;
     }
-    return is_good;
+    items = rules_parse_array(parse, node->n_children, sizeof *items);
+    for (const struct yamltree_node *it = node->first; items != NULL && it != NULL;
+         it = it->next) {
+        required_field_check(parse, it);
+        items[n].text = rules_node_bytes(it);
+        items[n++].mark = it->mark;
+    }
+    if (parse->diags->n_errors == n_errors) {
+        rules_unique_check(items, n, on_duplicate_field, parse);
+    }
+    return parse->diags->n_errors == n_errors;
 }
 
 /** What holds for all rules is read first, wherever it stands in the file. */

@@ -37,6 +37,7 @@ static const struct fault faults[] = {
     {"version: 1\nrequire: [[owner]]", "bad-type", 2, 11},
     {"version: 1\nrequire: [colour]", "bad-choice", 2, 11},
     {"version: 1\nrequire: [tag]", "not-yet", 2, 11},
+    {"version: 1\nrequire: [owner, mode, owner]", "duplicate-value", 2, 24},
     {"require: [owner]\n" WITH(""), "missing-field", 5, 3},
     {"require: [mode]\ndefaults: {owner: a}\n" WITH(""), "missing-field", 6, 3},
     {"version: 1\ndefaults: [a]", "bad-type", 2, 11},
