@@ -649,7 +649,7 @@ static void hits_set(const struct finding *finding)
         }
         result->is_cut = result->is_cut || n_limits < rule->n_limits;
         if (room == 0) {
-            return;
+            continue; /* one behind it may yet refuse for want of its key */
         }
         *hit = (struct rules_hit){.rule = rule, .limits = limits, .n_limits = n_limits};
         hit->cost = taken_find(facts, matcher, result);

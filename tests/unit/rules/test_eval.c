@@ -711,6 +711,27 @@ static void test_cut(void **state)
     assert_int_equal(result.n_matched, 40);
 }
 
+/** A rule behind those that fit still refuses a request without its key. */
+static void test_keyless_behind_the_cut(void **state)
+{
+    static char text[4096];
+    size_t len = (size_t)snprintf(text, sizeof text, HEAD);
+
+    (void)state;
+    for (int i = 0; i < RULES_HITS_MAX + 1; i++) {
+        len += (size_t)snprintf(text + len, sizeof text - len,
+                                "- {name: r%d, key: [], " LIMIT "}\n", i);
+    }
+    (void)snprintf(text + len, sizeof text - len,
+                   "- {name: strict, key: [user], no_key: reject, " LIMIT "}\n");
+    reload(text);
+    rules_eval(set, &request, &result);
+    assert_int_equal(result.n_hits, RULES_HITS_MAX);
+    assert_true(result.is_cut);
+    assert_non_null(result.keyless);
+    assert_string_equal(result.keyless->name, "strict");
+}
+
 /** A rule of several limits is cut where the room ends. */
 static void test_cut_inside_a_rule(void **state)
 {
@@ -767,6 +788,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_limit_ids, setup, teardown),
         cmocka_unit_test_setup_teardown(test_longest_key, setup, teardown),
         cmocka_unit_test_setup_teardown(test_cut, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_keyless_behind_the_cut, setup, teardown),
         cmocka_unit_test_setup_teardown(test_cut_inside_a_rule, setup, teardown),
     };
 
