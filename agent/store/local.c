@@ -470,23 +470,29 @@ static void mark_refused(const struct place *place)
     }
 }
 
-/* The request is refused: a charge that would have passed is answered as the counter
+/* A charge that is not made although it would have passed is answered as the counter
  * stands without it. */
+static void withdraw(const struct local *local, struct store_take *take, unsigned i,
+                     const struct place *place)
+{
+    struct store_charge *charge = &take->charges[i];
+    charge->is_charged = false;
+    if (!charge->answer.is_allowed) {
+        mark_refused(place);
+        return;
+    }
+    struct limit_state state = {0};
+    if (place->slot != NO_SLOT) {
+        state = place->set->slots[place->slot].state;
+    }
+    look(local, charge->limit, &state, take->now, &charge->answer);
+}
+
 static void withdraw_all(const struct local *local, struct store_take *take,
                          const struct place *places)
 {
     for (unsigned i = 0; i < take->n_charges; i++) {
-        struct store_charge *charge = &take->charges[i];
-        charge->is_charged = false;
-        if (!charge->answer.is_allowed) {
-            mark_refused(&places[i]);
-            continue;
-        }
-        struct limit_state state = {0};
-        if (places[i].slot != NO_SLOT) {
-            state = places[i].set->slots[places[i].slot].state;
-        }
-        look(local, charge->limit, &state, take->now, &charge->answer);
+        withdraw(local, take, i, &places[i]);
     }
 }
 
@@ -547,11 +553,26 @@ static uint16_t pinned_slots(const struct place *places, unsigned n,
     return pinned;
 }
 
+/* A bit for each tie of which a charge is over its limit. */
+static uint32_t broken_ties(const struct store_take *take)
+{
+    uint32_t ties = 0;
+    for (unsigned i = 0; i < take->n_charges; i++) {
+        ties |= (uint32_t)!take->charges[i].answer.is_allowed << take->charges[i].tie;
+    }
+    return ties & ~UINT32_C(1);
+}
+
 static void charge_all(struct local *local, struct store_take *take,
                        struct place *places)
 {
+    uint32_t broken = broken_ties(take);
     for (unsigned i = 0; i < take->n_charges; i++) {
         struct store_charge *charge = &take->charges[i];
+        if ((broken >> charge->tie & 1) != 0) {
+            withdraw(local, take, i, &places[i]);
+            continue;
+        }
         charge->is_charged = charge->answer.is_allowed && charge->cost > 0;
         if (!charge->is_charged) {
             continue;

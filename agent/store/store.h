@@ -5,7 +5,8 @@
  *            or later, with an answer for each charge. All or nothing: when one charge is
  *            refused, nothing is charged. A lenient charge (in shadow, or one that only
  *            warns or degrades) refuses nobody: it is charged when all others are allowed
- *            and it is within its limit.
+ *            and it is within its limit; where lenient charges are tied, as those of a rule
+ *            in shadow are, when all that are tied are.
  *
  *            `settle` puts right what a take charged, once its true cost is known: giving
  *            back is settling to 0. Best effort: nobody waits for it, and what comes too
@@ -40,6 +41,7 @@ struct store_charge {
     size_t key_bytes;
     int64_t cost;
     bool is_lenient;
+    uint8_t tie;                /* of lenient ones: those of one number; 0: none */
     bool is_charged;            /* out */
     int64_t place;              /* out, where charged: limit_place of the charge */
     struct limit_answer answer; /* out: after the charge where charged */

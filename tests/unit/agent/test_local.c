@@ -176,6 +176,29 @@ static void shadow_is_charged_as_if_enforced_and_refuses_nobody(void **context)
     }
 }
 
+static void tied_charges_are_made_together_or_not_at_all(void **context)
+{
+    struct fixture *f = *context;
+    for (int i = 0; i < 5; i++) {
+        struct store_take take = {
+            .n_charges = 4,
+            .charges = {charge_of(&TEN, 0, "k"), charge_of(&TEN, 1, "k"),
+                        charge_of(&THREE, 2, "k"), charge_of(&TEN, 3, "k")},
+        };
+        for (int j = 1; j < 4; j++) {
+            take.charges[j].is_lenient = true;
+            take.charges[j].tie = j < 3;
+        }
+        assert_true(take_all(f, &take, START_US));
+        assert_true(take.charges[0].is_charged);
+        assert_int_equal(take.charges[1].is_charged, i < 3);
+        assert_true(take.charges[1].answer.is_allowed);
+        assert_int_equal(take.charges[1].answer.remaining, i < 3 ? 9 - i : 7);
+        assert_int_equal(take.charges[2].answer.is_allowed, i < 3);
+        assert_true(take.charges[3].is_charged);
+    }
+}
+
 static void shadow_is_not_charged_for_a_refused_request(void **context)
 {
     struct fixture *f = *context;
@@ -840,6 +863,7 @@ int main(void)
         TEST(refused_request_is_charged_nowhere),
         TEST(four_limits_the_21st_refused_by_one),
         TEST(shadow_is_charged_as_if_enforced_and_refuses_nobody),
+        TEST(tied_charges_are_made_together_or_not_at_all),
         TEST(shadow_is_not_charged_for_a_refused_request),
         TEST(more_keys_than_slots_evict_and_stay_generous),
         TEST(million_live_counters_in_64_mib),
