@@ -19,15 +19,16 @@ static const char keyless_head[] =
     "\"detail\":\"The request does not say whose it is";
 
 /* Whether a header field shows this limit: when denied, RateLimit shows the violated
- * ones only, so that Retry-After is never less than a `t` beside it. */
+ * ones that refuse only, so that Retry-After is never less than a `t` beside it. */
 static bool is_shown(const struct decide_request *request, unsigned i,
                      enum variable variable)
 {
     if ((request->advertised >> i & 1) == 0) {
         return false;
     }
-    bool is_violated = !request->take.charges[i].answer.is_allowed;
-    return variable == VARIABLE_POLICY || !request->verdict.is_denied || is_violated;
+    const struct store_charge *charge = &request->take.charges[i];
+    bool is_refusing = !charge->answer.is_allowed && !charge->is_lenient;
+    return variable == VARIABLE_POLICY || !request->verdict.is_denied || is_refusing;
 }
 
 static void add_item(struct text *text, const struct decide_limit *limit,

@@ -189,6 +189,15 @@ static bool bind_messages(struct decide_request *request, struct spop_bytes payl
 _Static_assert((int)RULES_HITS_MAX <= (int)STORE_CHARGES_MAX, "a charge for each hit");
 _Static_assert((int)RULES_LIMIT_ID_BYTES == (int)STORE_LIMIT_ID_BYTES, "one digest");
 
+/* A rule in shadow charges what it would charge if enforced: nothing when one of its limits
+ * refuses. */
+static uint8_t tie_of(const struct decide_request *request, const struct rules_hit *hit,
+                      const struct decide_limit *limit)
+{
+    bool is_tied = hit->is_shadow && limit->exceeded >= ACTION_REJECT;
+    return is_tied ? (uint8_t)(hit - request->result.hits + 1) : 0;
+}
+
 static void add_charge(struct decide_request *request, const struct rules_hit *hit,
                        const struct rules_limit *rules_limit)
 {
@@ -210,6 +219,7 @@ static void add_charge(struct decide_request *request, const struct rules_hit *h
     charge->key_bytes = hit->key.len;
     charge->cost = hit->cost;
     charge->is_lenient = hit->is_shadow || limit->exceeded < ACTION_REJECT;
+    charge->tie = tie_of(request, hit, limit);
 }
 
 static void add_charges(struct decide_request *request)
@@ -282,15 +292,28 @@ static void count_decision(struct counters *counters,
                 1);
 }
 
+static bool is_refusing(const struct store_charge *charge)
+{
+    return !charge->answer.is_allowed && !charge->is_lenient;
+}
+
+/* The longest wait of all that refuse, not only of those whose action won: sooner the
+ * request would be refused again. */
 static int64_t retry_wait_s(const struct decide_request *request)
 {
-    const struct verdict *verdict = &request->verdict;
-    if (!verdict->is_denied || verdict->deciding_idx < 0) {
-        return 0;
+    const struct store_take *take = &request->take;
+    const struct store_charge *longest = NULL;
+    for (unsigned i = 0; i < take->n_charges; i++) {
+        const struct store_charge *charge = &take->charges[i];
+        if (is_refusing(charge)
+            && (longest == NULL
+                || charge->answer.retry_us > longest->answer.retry_us)) {
+            longest = charge;
+        }
     }
-    return retry_after_s(&request->decide->options->jitter,
-                         &request->take.charges[verdict->deciding_idx],
-                         request->take.now);
+    return longest != NULL
+               ? retry_after_s(&request->decide->options->jitter, longest, take->now)
+               : 0;
 }
 
 /* What is used counts with this request. */

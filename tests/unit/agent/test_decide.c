@@ -517,6 +517,77 @@ static void blocked_request_is_forbidden(void **context)
                            "\"title\":\"Forbidden\",\"status\":403"));
 }
 
+static const char WAITS[] = "version: 1\n"
+                            "domain: api\n"
+                            "rules:\n"
+                            "  - name: warned\n"
+                            "    key: [key]\n"
+                            "    action: warn\n"
+                            "    limit: { requests: 1, per: 1h, burst: 1 }\n"
+                            "  - name: blocked\n"
+                            "    match: { path: /block }\n"
+                            "    key: [key]\n"
+                            "    action: block\n"
+                            "    limit: { requests: 1, per: 2s, burst: 1 }\n"
+                            "  - name: rejected\n"
+                            "    key: [key]\n"
+                            "    limit: { requests: 1, per: 10s, burst: 1 }\n";
+
+/* What Retry-After says is never less than a `t` beside it, and is enough for all that
+ * refuse. */
+static void wait_is_that_of_all_that_refuse(void **context)
+{
+    struct decider *d = *context;
+    decider_fini(d);
+    assert_true(decider_init(d, WAITS));
+    action_is(d, "/block", "allow", "warned");
+    action_is(d, "/", "reject", "rejected");
+    assert_int_equal(decoded_ack_number(&d->ack, "retry_after"), 10);
+    assert_string_equal(decoded_ack_text(&d->ack, "ratelimit"),
+                        "\"rejected\";r=0;t=10");
+    assert_null(strstr(decoded_ack_text(&d->ack, "problem"), "warned"));
+    action_is(d, "/block", "block", "blocked");
+    assert_int_equal(decoded_ack_number(&d->ack, "retry_after"), 10);
+    assert_string_equal(decoded_ack_text(&d->ack, "ratelimit"),
+                        "\"blocked\";r=0;t=2, \"rejected\";r=0;t=10");
+}
+
+static const char TRIAL[] = "version: 1\n"
+                            "domain: api\n"
+                            "rules:\n"
+                            "  - name: trial\n"
+                            "    key: [key]\n"
+                            "    mode: shadow\n"
+                            "    limits:\n"
+                            "      - { name: burst, requests: 1, per: 10s }\n"
+                            "      - { name: sustained, requests: 2, per: 1h }\n"
+                            "  - name: eased\n"
+                            "    key: [key]\n"
+                            "    mode: shadow\n"
+                            "    action: warn\n"
+                            "    limits:\n"
+                            "      - { name: burst, requests: 1, per: 10s }\n"
+                            "      - { name: sustained, requests: 2, per: 1h }\n";
+
+/* Enforced, the first rule would charge neither limit, the second would charge the other. */
+static void shadow_charges_what_the_rule_would_charge_if_enforced(void **context)
+{
+    struct decider *d = *context;
+    decider_fini(d);
+    assert_true(decider_init(d, TRIAL));
+    for (int i = 0; i < 3; i++) {
+        request(d, "/", "a");
+        assert_string_equal(d->ack.actions[0].text, "allow");
+    }
+    assert_string_equal(decoded_ack_text(&d->ack, "shadow"),
+                        "trial.burst,eased.burst,eased.sustained");
+    struct counters *c = d->decide.counters;
+    assert_int_equal(counter_get_outcome(c, 0, OUTCOME_WOULD_REFUSE), 2);
+    assert_int_equal(counter_get_outcome(c, 1, OUTCOME_CHARGED), 1);
+    assert_int_equal(counter_get_outcome(c, 1, OUTCOME_PASSED), 2);
+    assert_int_equal(counter_get_outcome(c, 3, OUTCOME_CHARGED), 2);
+}
+
 static const char LISTS[] = "version: 1\n"
                             "domain: api\n"
                             "lists:\n"
@@ -746,6 +817,8 @@ int main(void)
         TEST(soft_limit_warns_past_its_share),
         TEST(warned_and_degraded_requests_go_on),
         TEST(blocked_request_is_forbidden),
+        TEST(wait_is_that_of_all_that_refuse),
+        TEST(shadow_charges_what_the_rule_would_charge_if_enforced),
         TEST(lists_decide_before_any_counter),
         TEST(request_without_its_key_is_refused),
         TEST(plan_changes_the_numbers_of_one_counter),
