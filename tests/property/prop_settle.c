@@ -42,20 +42,20 @@ struct trace {
 
 static void make_limit(struct prng *prng, struct limit *limit)
 {
-    static const int64_t PERS_US[] = {1000, US_PER_S, 60 * US_PER_S, 3600 * US_PER_S,
-                                      31 * 86400 * US_PER_S};
-    static const int64_t AMOUNTS[] = {1, 3, 10, 60, 1000, LIMIT_AMOUNT_MAX};
-    int64_t per_us = PERS_US[prng_below(prng, 5)];
+    static const int64_t pers_us[] = {1000, US_PER_S, 60 * US_PER_S, 3600 * US_PER_S,
+                                      INT64_C(31) * 86400 * US_PER_S};
+    static const int64_t amounts[] = {1, 3, 10, 60, 1000, LIMIT_AMOUNT_MAX};
+    int64_t per_us = pers_us[prng_below(prng, 5)];
     *limit = (struct limit){
         .algorithm = (enum limit_algorithm)prng_below(prng, LIMIT_ALGORITHMS),
-        .requests = AMOUNTS[prng_below(prng, 6)],
+        .requests = amounts[prng_below(prng, 6)],
         .tick_us = 1,
     };
     while (per_us / limit->tick_us > 1000000) {
         limit->tick_us *= 10;
     }
     limit->per_ticks = per_us / limit->tick_us;
-    limit->size = limit->algorithm == LIMIT_TOKEN_BUCKET ? AMOUNTS[prng_below(prng, 6)]
+    limit->size = limit->algorithm == LIMIT_TOKEN_BUCKET ? amounts[prng_below(prng, 6)]
                                                          : limit->requests;
     if (limit->algorithm == LIMIT_LEAKY_BUCKET) {
         limit->max_delay_ticks = 1
@@ -272,6 +272,23 @@ static int64_t random_truth(struct prng *prng, const struct event *event,
     }
 }
 
+/* A take, or the settlement of a charge that has none yet, by a clock that may lag. */
+static void step(struct trace *t, struct prng *prng)
+{
+    int64_t now_us = t->now_us;
+    t->now_us -= (int64_t)prng_below(prng, 2)
+                 * (int64_t)prng_below(prng, LIMIT_CLOCK_SLACK_US);
+    struct event *event = t->n > 0 ? &t->events[prng_below(prng, t->n)] : NULL;
+    if (event != NULL && !event->is_settled && prng_below(prng, 2) == 0) {
+        int64_t truth = random_truth(prng, event, &t->limit);
+        settle(t, event, truth < LIMIT_AMOUNT_MAX ? truth : LIMIT_AMOUNT_MAX);
+    } else {
+        take(t, random_cost(prng, &t->limit));
+    }
+    check(t);
+    t->now_us = now_us;
+}
+
 static void settled_is_as_if_it_had_been_taken_so(void **context)
 {
     (void)context;
@@ -285,18 +302,8 @@ static void settled_is_as_if_it_had_been_taken_so(void **context)
         t.now_us += (int64_t)prng_below(&prng, 86400 * (uint64_t)US_PER_S);
         make_limit(&prng, &t.limit);
         for (int j = 0; j < STEPS; j++) {
-            int64_t now_us = t.now_us;
-            t.now_us -= (int64_t)prng_below(&prng, 2)
-                        * (int64_t)prng_below(&prng, LIMIT_CLOCK_SLACK_US);
-            struct event *event = t.n > 0 ? &t.events[prng_below(&prng, t.n)] : NULL;
-            if (event != NULL && !event->is_settled && prng_below(&prng, 2) == 0) {
-                int64_t truth = random_truth(&prng, event, &t.limit);
-                settle(&t, event, truth < LIMIT_AMOUNT_MAX ? truth : LIMIT_AMOUNT_MAX);
-            } else {
-                take(&t, random_cost(&prng, &t.limit));
-            }
-            check(&t);
-            t.now_us = now_us + random_pause_us(&prng, &t.limit);
+            step(&t, &prng);
+            t.now_us += random_pause_us(&prng, &t.limit);
         }
     }
 }
