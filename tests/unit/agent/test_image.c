@@ -124,6 +124,50 @@ static void what_is_written_is_read_in_pieces_of_any_size(void **context)
     }
 }
 
+static enum image_kind seen_kinds[4];
+static size_t n_kinds;
+
+static void keep_kind(void *context, enum image_kind kind,
+                      const struct image_record *records, size_t n_records)
+{
+    (void)context;
+    (void)records;
+    (void)n_records;
+    seen_kinds[n_kinds++] = kind;
+}
+
+static enum image_status read_kinds(const enum image_kind *kinds, size_t n)
+{
+    static struct image_writer writer;
+    static struct image_reader reader;
+    struct image_record record = record_of(1);
+    out.len = 0;
+    out.room = BYTES_MAX;
+    n_kinds = 0;
+    image_writer_init(&writer, &ORIGIN, write_out, NULL);
+    for (size_t i = 0; i < n; i++) {
+        image_write(&writer, kinds[i], &record);
+    }
+    assert_true(image_write_end(&writer));
+    image_reader_init(&reader, keep_kind, NULL);
+    return image_read(&reader, out.bytes, out.len);
+}
+
+static void blocks_are_of_one_kind(void **context)
+{
+    (void)context;
+    static const enum image_kind kinds[] = {IMAGE_COUNTERS, IMAGE_COUNTERS,
+                                            IMAGE_EVENTS, IMAGE_COUNTERS};
+    assert_int_equal(read_kinds(kinds, 4), IMAGE_END);
+    assert_int_equal(n_kinds, 3);
+    assert_int_equal(seen_kinds[0], IMAGE_COUNTERS);
+    assert_int_equal(seen_kinds[1], IMAGE_EVENTS);
+    assert_int_equal(seen_kinds[2], IMAGE_COUNTERS);
+    const enum image_kind unknown = (enum image_kind)(IMAGE_EVENTS + 1);
+    assert_int_equal(read_kinds(&unknown, 1), IMAGE_DAMAGED);
+    assert_int_equal(n_kinds, 0);
+}
+
 static void origin_is_known_after_the_head_alone(void **context)
 {
     (void)context;
@@ -282,6 +326,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_written_is_read_in_pieces_of_any_size),
+        cmocka_unit_test(blocks_are_of_one_kind),
         cmocka_unit_test(origin_is_known_after_the_head_alone),
         cmocka_unit_test(cut_anywhere_is_not_whole),
         cmocka_unit_test(any_flipped_bit_is_seen),

@@ -191,31 +191,80 @@ static void cost_is_one_event(void **context)
     end(&f);
 }
 
+static void settle(const struct fixture *f, const char *key,
+                   const struct store_charge *charge, int64_t truth)
+{
+    const struct store_settlement settlement = {
+        .limit = charge->limit,
+        .limit_id = charge->limit_id,
+        .key = (const uint8_t *)key,
+        .key_bytes = strlen(key),
+        .correction = {charge->place, charge->cost, truth},
+        .now = {.us = charge->place},
+        .counters = f->counters,
+    };
+    store_settle(f->store, &settlement);
+}
+
 static void given_back_is_gone(void **context)
 {
     (void)context;
     struct fixture f = make(FEW_BYTES);
-    for (int i = 0; i < 100; i++) { /* more than the blocks hold, were they kept */
+    for (int i = 0; i < 100; i++) {
         struct store_charge charge = take_one(&f, &ten, "k", START_US + i, 2);
         assert_true(charge.is_charged);
         assert_int_equal(charge.place, START_US + i);
-        struct store_settlement settlement = {
-            .limit = &ten,
-            .limit_id = limit_ids[0],
-            .key = (const uint8_t *)"k",
-            .key_bytes = 1,
-            .correction = {.place = charge.place, .amount = 2, .truth = i % 2},
-            .now = {.us = START_US + i},
-            .counters = f.counters,
-        };
-        if (left(&f, &ten, "k", START_US + i) < 3) {
-            settlement.correction.truth = 0;
-        }
-        store_settle(f.store, &settlement);
+        settle(&f, "k", &charge, i < 6);
     }
     assert_int_equal(left(&f, &ten, "k", START_US + 100), 4);
     assert_int_equal(left(&f, &ten, "k", START_US + US_PER_S + 100), 10);
     assert_int_equal(counter_get(f.counters, COUNTER_LOCAL_EVENTS_LOST), 0);
+    end(&f);
+}
+
+static void memory_of_what_is_given_back_serves_others(void **context)
+{
+    (void)context;
+    struct fixture f = make(FEW_BYTES);
+    for (int i = 0; i < 500; i++) {
+        char key[16];
+        (void)snprintf(key, sizeof(key), "%d", i);
+        struct store_charge charge = take_one(&f, &ten, key, START_US, 1);
+        settle(&f, key, &charge, 0);
+    }
+    assert_int_equal(counter_get(f.counters, COUNTER_LOCAL_EVENTS_LOST), 0);
+    assert_int_equal(counter_get(f.counters, COUNTER_LOCAL_EVICTED), 0);
+    end(&f);
+}
+
+/* Counters push logs out of the table: their blocks serve the next logs. */
+static void pushed_out_logs_give_their_memory_back(void **context)
+{
+    (void)context;
+    struct fixture f = {local_new(LOCAL_MEMORY_BYTES_MIN, FEW_BYTES * 4, secret),
+                        counters_new(0)};
+    for (int i = 0; i < 100; i++) {
+        char key[16];
+        (void)snprintf(key, sizeof(key), "log %d", i);
+        assert_int_equal(pass(&f, &ten, key, START_US, 10), 10);
+        for (int j = 0; j < 2000; j++) {
+            (void)snprintf(key, sizeof(key), "%d %d", i, j);
+            (void)take_one(&f, &bucket_of_3, key, START_US, 1);
+        }
+    }
+    assert_int_equal(counter_get(f.counters, COUNTER_LOCAL_EVENTS_LOST), 0);
+    end(&f);
+}
+
+static void clock_an_hour_back_locks_nobody_out(void **context)
+{
+    (void)context;
+    struct fixture f = make(FEW_BYTES);
+    int64_t back_us = START_US - 3600 * US_PER_S;
+    assert_int_equal(pass(&f, &ten, "k", START_US, 10), 10);
+    struct store_charge charge = take_one(&f, &ten, "k", back_us, 1);
+    assert_int_equal(charge.answer.retry_us, US_PER_S);
+    assert_int_equal(pass(&f, &ten, "k", back_us + US_PER_S, 20), 10);
     end(&f);
 }
 
@@ -407,6 +456,9 @@ int main(void)
         cmocka_unit_test(refused_request_is_charged_nowhere),
         cmocka_unit_test(cost_is_one_event),
         cmocka_unit_test(given_back_is_gone),
+        cmocka_unit_test(memory_of_what_is_given_back_serves_others),
+        cmocka_unit_test(pushed_out_logs_give_their_memory_back),
+        cmocka_unit_test(clock_an_hour_back_locks_nobody_out),
         cmocka_unit_test(logs_move_to_another_table),
         cmocka_unit_test(inherited_events_are_merged_in_order),
         cmocka_unit_test(expired_logs_give_their_memory_to_others),
