@@ -11,6 +11,7 @@
 
 #include <cmocka.h>
 
+#include "agent/limit/sliding_log.h"
 #include "agent/store/local.h"
 
 #include "tests/support/prng.h"
@@ -18,7 +19,10 @@
 enum {
     TRACES = 60,
     STEPS = 4000,
-    LIMITS = 4,
+    LIMITS = 6,
+    LOG = 5, /* the one of them that is a log */
+    LOG_EVENTS_MAX = 64,
+    LOG_BYTES = LOCAL_MEMORY_BYTES_MIN / 4,
     KEYS_MAX = 4000,
     SKEW_US_MAX = 1000000
 };
@@ -26,7 +30,8 @@ enum {
 #define START_US (INT64_C(1800000000) * US_PER_S)
 
 static const uint8_t secret[LOCAL_SECRET_BYTES] = {1, 2, 3};
-static const uint8_t limit_ids[LIMITS][STORE_LIMIT_ID_BYTES] = {{1}, {2}, {3}, {4}};
+static const uint8_t limit_ids[LIMITS][STORE_LIMIT_ID_BYTES] = {{1}, {2}, {3},
+                                                                {4}, {5}, {6}};
 static const struct limit limits[LIMITS] = {
     {.algorithm = LIMIT_SLIDING_WINDOW,
      .requests = 10,
@@ -48,6 +53,22 @@ static const struct limit limits[LIMITS] = {
      .size = 20,
      .per_ticks = 360000,
      .tick_us = 10000}, /* 20 at once, 100 an hour */
+    {.algorithm = LIMIT_FIXED_WINDOW,
+     .requests = 5,
+     .size = 5,
+     .per_ticks = 100000,
+     .tick_us = 100}, /* 5 in 10 s */
+    {.algorithm = LIMIT_SLIDING_LOG,
+     .requests = 10,
+     .size = 10,
+     .per_ticks = 300000,
+     .tick_us = 100}, /* 10 in any 30 s */
+};
+
+/* What a log has, as plainly as can be. */
+struct list {
+    unsigned n;
+    uint64_t events[LOG_EVENTS_MAX];
 };
 
 /* One run: the table, and what a perfect memory holds for each counter. */
@@ -56,6 +77,7 @@ static struct {
     struct store *store;
     struct counters *counters;
     struct limit_state map[LIMITS][KEYS_MAX];
+    struct list logs[KEYS_MAX];
     uint32_t n_keys;
     uint64_t n_refused;
     uint64_t n_evicted;
@@ -95,8 +117,7 @@ static void move(struct instant now)
     static struct image_reader reader;
     static struct image_writer writer;
     size_t bytes = LOCAL_MEMORY_BYTES_MIN * (1 + prng_below(&t.prng, 4));
-    struct importing to = {.store = local_new(bytes, LOCAL_LOG_BYTES_MIN,
-                                              local_secret(t.store)),
+    struct importing to = {.store = local_new(bytes, LOG_BYTES, local_secret(t.store)),
                            .now = now};
     struct image_origin origin = {.agent_at = now};
     assert_non_null(to.store);
@@ -116,12 +137,50 @@ struct want {
     struct limit_answer answers[2]; /* without the charge, with it */
 };
 
+static void ask_list(struct want *want, struct instant now, int64_t cost)
+{
+    struct log_block blocks[2 + LOG_EVENTS_MAX / LOG_BLOCK_EVENTS];
+    struct limit_state state = {0};
+    uint32_t n_blocks = 0;
+    const struct list *list = &t.logs[want->key];
+    for (unsigned i = 0; i < list->n; i++) {
+        n_blocks += sliding_log_is_full(&state);
+        sliding_log_add(blocks, &state, sliding_log_is_full(&state) ? n_blocks : 0,
+                        list->events[i]);
+    }
+    (void)sliding_log_look(&limits[LOG], blocks, &state, now, 0, &want->answers[0]);
+    want->is_allowed = sliding_log_look(&limits[LOG], blocks, &state, now, cost,
+                                        &want->answers[1]);
+}
+
+static void charge_list(struct list *list, struct instant now, int64_t cost)
+{
+    int64_t per_us = limits[LOG].per_ticks * limits[LOG].tick_us;
+    int64_t now_us = now.us;
+    unsigned n = 0;
+    if (list->n > 0 && log_event_us(list->events[list->n - 1]) > now_us) {
+        now_us = log_event_us(list->events[list->n - 1]);
+    }
+    for (unsigned i = 0; i < list->n; i++) {
+        if (now_us - log_event_us(list->events[i]) < per_us) {
+            list->events[n++] = list->events[i];
+        }
+    }
+    assert_true(n < LOG_EVENTS_MAX);
+    list->events[n++] = log_event(now_us, cost);
+    list->n = n;
+}
+
 /* What the map answers: on copies, whatever the request's other charges say. */
 static void ask_map(struct want *want, struct instant now, int64_t cost)
 {
     const struct limit *limit = &limits[want->limit_idx];
     struct limit_state *held = &t.map[want->limit_idx][want->key];
     struct limit_state state = *held;
+    if (want->limit_idx == LOG) {
+        ask_list(want, now, cost);
+        return;
+    }
     (void)limit_take(limit, &state, now, 0, &want->answers[0]);
     want->is_allowed = limit_take(limit, &state, now, cost, &want->answers[1]);
 }
@@ -130,6 +189,10 @@ static void charge_map(const struct want *want, struct instant now, int64_t cost
 {
     struct limit wide = limits[want->limit_idx]; /* admits what the table admitted */
     struct limit_answer answer;
+    if (want->limit_idx == LOG) {
+        charge_list(&t.logs[want->key], now, cost);
+        return;
+    }
     wide.size = LIMIT_AMOUNT_MAX;
     assert_true(
         limit_take(&wide, &t.map[want->limit_idx][want->key], now, cost, &answer));
@@ -148,15 +211,13 @@ static void assert_same_answer(const struct store_charge *charge,
 
 static void fill(struct store_take *take, struct want *wants)
 {
+    size_t first = prng_below(&t.prng, LIMITS); /* all are different */
     for (unsigned i = 0; i < take->n_charges; i++) {
         struct want *want = &wants[i];
         *want = (struct want){
             .key = (uint32_t)prng_below(&t.prng, t.n_keys),
-            .limit_idx = (i + prng_below(&t.prng, 2)) % LIMITS,
+            .limit_idx = (first + i) % LIMITS,
         };
-        if (i > 0 && want->limit_idx == wants[i - 1].limit_idx) {
-            want->limit_idx = (want->limit_idx + 1) % LIMITS; /* all are different */
-        }
         take->charges[i] = (struct store_charge){
             .limit = &limits[want->limit_idx],
             .limit_id = limit_ids[want->limit_idx],
@@ -183,7 +244,8 @@ static void step(struct instant now)
         is_allowed = is_allowed && wants[i].is_allowed;
     }
     store_take(t.store, &take);
-    bool is_exact = counter_get(t.counters, COUNTER_LOCAL_EVICTED) == 0;
+    bool is_exact = counter_get(t.counters, COUNTER_LOCAL_EVICTED) == 0
+                    && counter_get(t.counters, COUNTER_LOCAL_EVENTS_LOST) == 0;
     assert_true(is_exact ? take.is_allowed == is_allowed
                          : take.is_allowed || !is_allowed);
     for (unsigned i = 0; i < take.n_charges; i++) {
@@ -204,11 +266,12 @@ static void run_trace(uint32_t n_keys)
 {
     int64_t now_us = START_US;
     t.n_keys = n_keys;
-    t.store = local_new(LOCAL_MEMORY_BYTES_MIN, LOCAL_LOG_BYTES_MIN, secret);
+    t.store = local_new(LOCAL_MEMORY_BYTES_MIN, LOG_BYTES, secret);
     t.counters = counters_new(0);
     assert_non_null(t.store);
     assert_non_null(t.counters);
     memset(t.map, 0, sizeof(t.map));
+    memset(t.logs, 0, sizeof(t.logs));
     int64_t skew_us = prng_below(&t.prng, 2) == 0 ? 0 : SKEW_US_MAX;
     for (int i = 0; i < STEPS; i++) {
         int64_t behind_us = (int64_t)prng_below(&t.prng, (uint64_t)skew_us + 1);
