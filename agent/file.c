@@ -89,8 +89,8 @@ static bool write_all(int fd, const char *bytes, size_t len)
 bool file_replace(const char *path, const char *bytes, size_t len, mode_t mode,
                   const char **error)
 {
-    char aside[4096 + 8];
-    int n = snprintf(aside, sizeof(aside), "%s.new", path);
+    char aside[4096 + 24];
+    int n = snprintf(aside, sizeof(aside), "%s.%d.new", path, (int)getpid());
     if (n < 0 || (size_t)n >= sizeof(aside)) {
         *error = strerrordesc_np(ENAMETOOLONG);
         return false;

@@ -23,8 +23,9 @@ MUST_USE char *file_read(const char *path, size_t bytes_max, size_t *len,
                          const char **error);
 
 /**
- * Write a file whole: aside, under the name with ".new" behind it, then in the old one's
- * place. What was there stays where this fails.
+ * Write a file whole: aside, under the name with the process's number and ".new" behind it,
+ * then in the old one's place. What was there stays where this fails. Two processes may do
+ * so at the same time, two threads of one not.
  *
  * @param mode   of the new file
  * @param error  on failure a text that says why, never to be freed

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <sys/stat.h>
+#include <sys/wait.h>
 
 #include <cmocka.h>
 
@@ -81,12 +82,60 @@ static void fifo_holds_nobody(void **context)
     (void)unlink(path);
 }
 
+enum {
+    WRITERS = 2,
+    WRITES = 100,
+    TEXT_BYTES = 100000
+};
+
+static int write_often(char byte)
+{
+    static char text[TEXT_BYTES];
+    const char *error = NULL;
+    memset(text, byte, sizeof(text));
+    for (int i = 0; i < WRITES; i++) {
+        if (!file_replace(path, text, sizeof(text), 0600, &error)) {
+            return EXIT_FAILURE;
+        }
+    }
+    return EXIT_SUCCESS;
+}
+
+/* An agent and its successor. */
+static void processes_do_not_meet(void **context)
+{
+    (void)context;
+    pid_t writers[WRITERS];
+    write_bytes(0);
+    for (int i = 0; i < WRITERS; i++) {
+        writers[i] = fork();
+        assert_true(writers[i] >= 0);
+        if (writers[i] == 0) {
+            _exit(write_often((char)('a' + i)));
+        }
+    }
+    for (int i = 0; i < WRITERS; i++) {
+        int status = 0;
+        assert_int_equal(waitpid(writers[i], &status, 0), writers[i]);
+        assert_int_equal(status, 0);
+    }
+    size_t len = 0;
+    const char *error = NULL;
+    char *bytes = file_read(path, TEXT_BYTES, &len, &error);
+    assert_non_null(bytes);
+    assert_int_equal(len, TEXT_BYTES);
+    assert_int_equal(bytes[0], bytes[len - 1]);
+    free(bytes);
+    (void)unlink(path);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(files_up_to_the_bound_are_read_whole),
         cmocka_unit_test(what_cannot_be_read_says_why),
         cmocka_unit_test(fifo_holds_nobody),
+        cmocka_unit_test(processes_do_not_meet),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
