@@ -217,8 +217,11 @@ static void report_failure(struct rulebook *book, const char *error)
 static bool load_last_good(struct rulebook *book)
 {
     char error[RULEBOOK_ERROR_BYTES_MAX];
-    if (book->last_good_path == NULL
-        || !edition_load(&book->in_force, book->last_good_path, error)) {
+    if (book->last_good_path == NULL) {
+        return false;
+    }
+    if (!edition_load(&book->in_force, book->last_good_path, error)) {
+        log_error("%s: %s", book->last_good_path, error);
         return false;
     }
     book->in_force.is_last_good = true;

@@ -10,6 +10,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <sys/stat.h>
+
 #include <cmocka.h>
 #include <sodium.h>
 
@@ -365,6 +367,28 @@ static void nothing_is_served_without_good_rules(void **context)
     assert_null(rulebook_open(f.path, NULL, WORKERS));
 }
 
+/* Why the last good rules are not served either is said. */
+static void last_good_rules_that_are_bad_are_told_of(void **context)
+{
+    (void)context;
+    static char said[4096];
+    int fds[2];
+    int saved = dup(STDERR_FILENO);
+    write_rules(BAD);
+    assert_int_equal(mkdir(f.last_good, 0700), 0);
+    assert_int_equal(pipe(fds), 0);
+    assert_int_equal(dup2(fds[1], STDERR_FILENO), STDERR_FILENO);
+    f.book = rulebook_open(f.path, f.dir, WORKERS);
+    assert_int_equal(dup2(saved, STDERR_FILENO), STDERR_FILENO);
+    assert_null(f.book);
+    assert_true(read(fds[0], said, sizeof(said) - 1) > 0);
+    assert_non_null(strstr(said, LAST_GOOD_FILE ": not a regular file"));
+    assert_int_equal(rmdir(f.last_good), 0);
+    (void)close(saved);
+    (void)close(fds[0]);
+    (void)close(fds[1]);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -380,6 +404,7 @@ int main(void)
         TEST(last_good_rules_are_served_where_the_file_is_bad),
         TEST(rules_end_while_they_are_in_force),
         TEST(nothing_is_served_without_good_rules),
+        TEST(last_good_rules_that_are_bad_are_told_of),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
