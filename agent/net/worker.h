@@ -10,6 +10,8 @@
  *            | decide_set         | main, before a     | all workers | immutable; freed  |
  *            |                    | letter hands it on |             | when all have     |
  *            |                    |                    |             | changed           |
+ *            | its calendars      | main               | all workers | two tables each,  |
+ *            |                    |                    |             | atomic            |
  *            | decide_options     | main, before start | all workers | immutable         |
  *            | local store        | all workers, main  | all threads | set locks         |
  *            | counters           | their worker       | main        | relaxed atomics   |
