@@ -1,5 +1,7 @@
 #include "rules/table.h"
 
+#include <sodium.h>
+
 bool rules_table_init(struct rules_table *table, struct rules_arena *arena,
                       size_t n_entries_max)
 {
@@ -9,6 +11,8 @@ bool rules_table_init(struct rules_table *table, struct rules_arena *arena,
         n *= 2;
     }
     table->mask = (uint32_t)(n - 1);
+    randombytes_buf(table->secret, sizeof table->secret);
+    table->secret[1] |= 1;
     table->entries = rules_arena_array(arena, n, sizeof *table->entries);
     if (table->entries == NULL) {
         return false;
@@ -22,7 +26,7 @@ bool rules_table_init(struct rules_table *table, struct rules_arena *arena,
 uint32_t *rules_table_put(struct rules_table *table, uint32_t tag,
                           struct rules_bytes bytes, uint32_t value)
 {
-    uint32_t hash = rules_table_hash(tag, bytes);
+    uint32_t hash = rules_table_hash(table, tag, bytes);
     uint32_t i = hash & table->mask;
     struct rules_entry *entry = &table->entries[i];
 

@@ -2,11 +2,11 @@
  * @file rules/table.h  A hash table from (tag, bytes) to a number, filled once.
  *
  * Model:     open addressing, at most half full. Holds only what the rules file says:
- *            values of clients are looked up, never put in, so they cannot flood it and
- *            a fast hash without a secret is enough.
+ *            values of clients are looked up, never put in. The hash is a fast one, with a
+ *            secret of each table's own: no file is slow to load by what it says.
  * Ownership: entries lie in the arena given to init; bytes are borrowed.
  * Threads:   read-only after the last put.
- * Errors:    init: false when memory ran out.
+ * Errors:    init: false when memory ran out. The program calls sodium_init first.
  * Limits:    as many entries as init was told.
  */
 #ifndef RULES_TABLE_H
@@ -29,6 +29,7 @@ struct rules_entry {
 struct rules_table {
     struct rules_entry *entries;
     uint32_t mask;
+    uint64_t secret[2];
 };
 
 RULES_MUST_USE bool rules_table_init(struct rules_table *table,
@@ -43,22 +44,32 @@ RULES_MUST_USE bool rules_table_init(struct rules_table *table,
 uint32_t *rules_table_put(struct rules_table *table, uint32_t tag,
                           struct rules_bytes bytes, uint32_t value);
 
-static inline uint32_t rules_table_hash(uint32_t tag, struct rules_bytes bytes)
+/** The halves of a product, folded: each bit of a word moves all bits, in ways that the
+ * factor decides. */
+static inline uint64_t rules_table_mix(uint64_t word, uint64_t factor)
+{
+    __extension__ typedef unsigned __int128 wide;
+    wide product = (wide)word * factor;
+
+    return (uint64_t)product ^ (uint64_t)(product >> 64);
+}
+
+static inline uint32_t rules_table_hash(const struct rules_table *table, uint32_t tag,
+                                        struct rules_bytes bytes)
 {
     const uint64_t odd = UINT64_C(0x9e3779b97f4a7c15);
-    uint64_t hash = ((uint64_t)tag + 1) * odd ^ bytes.len;
+    uint64_t factor = table->secret[1];
+    uint64_t hash = table->secret[0] ^ ((uint64_t)tag + 1) * odd ^ bytes.len;
     uint64_t word = 0;
     const uint8_t *p = bytes.ptr;
     size_t left = bytes.len;
 
     for (; left > 8; left -= 8, p += 8) {
         memcpy(&word, p, 8);
-        hash = (hash ^ word) * odd;
-        hash ^= hash >> 32;
+        hash = rules_table_mix(hash ^ word, factor);
     }
     word = rules_bytes_word(p, left);
-    hash = (hash ^ word) * odd;
-    hash ^= hash >> 32;
+    hash = rules_table_mix(hash ^ word, factor);
     return (uint32_t)(hash * odd >> 32);
 }
 
@@ -73,7 +84,7 @@ static inline bool rules_entry_is(const struct rules_entry *entry, uint32_t hash
 static inline uint32_t rules_table_find(const struct rules_table *table, uint32_t tag,
                                         struct rules_bytes bytes)
 {
-    uint32_t hash = rules_table_hash(tag, bytes);
+    uint32_t hash = rules_table_hash(table, tag, bytes);
 
     for (uint32_t i = hash & table->mask;; i = (i + 1) & table->mask) {
         const struct rules_entry *entry = &table->entries[i];

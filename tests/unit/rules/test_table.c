@@ -40,6 +40,38 @@ static void test_put_and_find(void **state)
     rules_arena_fini(&arena);
 }
 
+/** Changes that undo each other where words are mixed without a secret. */
+static void test_no_file_aims_at_an_entry(void **state)
+{
+    enum {
+        N_PAIRS = 10
+    };
+    static uint64_t room[1 << N_PAIRS][2 * N_PAIRS];
+    struct rules_arena arena = {NULL};
+    struct rules_table table;
+    uint32_t first = 0;
+    int n_same = 0;
+
+    (void)state;
+    assert_true(rules_table_init(&table, &arena, 1));
+    for (uint32_t i = 0; i < 1U << N_PAIRS; i++) {
+        struct rules_bytes bytes = {(const uint8_t *)room[i], sizeof room[i]};
+
+        for (int j = 0; j < N_PAIRS; j++) {
+            bool is_changed = (i >> j & 1) != 0;
+
+            room[i][2 * j] = is_changed ? UINT64_C(1) << 63 : 0;
+            room[i][2 * j + 1] = is_changed ? UINT64_C(0x8000000080000000) : 0;
+        }
+        if (i == 0) {
+            first = rules_table_hash(&table, 0, bytes);
+        }
+        n_same += rules_table_hash(&table, 0, bytes) == first;
+    }
+    assert_in_range(n_same, 1, 2);
+    rules_arena_fini(&arena);
+}
+
 static void test_empty(void **state)
 {
     struct rules_arena arena = {NULL};
@@ -56,6 +88,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_put_and_find),
+        cmocka_unit_test(test_no_file_aims_at_an_entry),
         cmocka_unit_test(test_empty),
     };
 
