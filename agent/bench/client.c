@@ -277,6 +277,12 @@ enum verdict {
     VERDICT_DENY,
 };
 
+/* The others, as warn and delay, let the request go on. */
+static bool is_refusal(struct spop_bytes action)
+{
+    return spop_bytes_is(action, "reject") || spop_bytes_is(action, "block");
+}
+
 /* `deny`, or without it `action`; false when the actions cannot be read. */
 static bool read_verdict(struct spop_bytes payload, enum verdict *verdict)
 {
@@ -293,8 +299,7 @@ static bool read_verdict(struct spop_bytes payload, enum verdict *verdict)
             has_deny = true;
         } else if (!has_deny && action.value.type == SPOP_VALUE_STRING
                    && spop_bytes_is(action.name, "action")) {
-            *verdict = spop_bytes_is(action.value.bytes, "allow") ? VERDICT_ALLOW
-                                                                  : VERDICT_DENY;
+            *verdict = is_refusal(action.value.bytes) ? VERDICT_DENY : VERDICT_ALLOW;
         }
     }
     return status == SPOP_END;

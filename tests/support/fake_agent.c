@@ -66,7 +66,8 @@ static void put_ack(struct connection *c, const struct spop_event *event)
     spop_ack_begin(&ack, &c->out, event->stream_id, event->frame_id,
                    SPOP_FRAME_SIZE_MIN);
     if (manners == FAKE_DENYING) {
-        const char *text = c->n_notifies % 3 == 0 ? "reject" : "allow";
+        const char *const texts[] = {"reject", "allow", "degrade"};
+        const char *text = texts[c->n_notifies % 3];
         spop_ack_set_string(&ack, &action, spop_bytes_view(text));
     } else if (manners != FAKE_WITHOUT_VERDICT) {
         spop_ack_set_bool(&ack, &deny, false);
