@@ -1,9 +1,10 @@
 #include "rules/time.h"
 
+#include "rules/civil.h"
+
 enum {
     DATE_LEN = 10, /* 2027-01-31 */
     TIME_LEN = 20, /* 2027-01-31T12:30:00Z */
-    DAY_S = 86400,
     YEAR_MIN = 1970,
 };
 
@@ -33,14 +34,6 @@ static int month_days(int year, int month)
     return days[month - 1] + (month == 2 && is_leap(year));
 }
 
-/** Days from the epoch to the first of a year. */
-static int64_t year_start(int year)
-{
-    int64_t before = year - 1;
-
-    return 365 * before + before / 4 - before / 100 + before / 400 - 719162;
-}
-
 static bool date_read(const uint8_t *text, int64_t *days)
 {
     int year = number_read(text, 4);
@@ -51,10 +44,7 @@ static bool date_read(const uint8_t *text, int64_t *days)
         || day < 1 || day > month_days(year, month)) {
         return false;
     }
-    *days = year_start(year) + day - 1;
-    for (int i = 1; i < month; i++) {
-        *days += month_days(year, i);
-    }
+    *days = rules_date_to_days((struct rules_date){year, month, day});
     return true;
 }
 
@@ -81,6 +71,6 @@ bool rules_time_parse(struct rules_bytes text, int64_t *at_s)
         || (text.len == TIME_LEN && !clock_read(text.ptr + DATE_LEN, &seconds))) {
         return false;
     }
-    *at_s = days * DAY_S + seconds;
+    *at_s = days * RULES_DAY_S + seconds;
     return true;
 }
