@@ -28,7 +28,8 @@ static void values_count(struct indexer *x, uint32_t slot, enum rules_value_kind
     }
 }
 
-/** Count the rule for each of its values, and for each of its patterns. */
+/** Count the rule for each of its values, and for each of its patterns. An address is a
+ * text, too. */
 static void condition_count(struct indexer *x, const struct rules_condition *c)
 {
     if (c->is_negated) {
@@ -36,7 +37,6 @@ static void condition_count(struct indexer *x, const struct rules_condition *c)
     }
     values_count(x, c->slot, RULES_VALUE_TEXT, c->wild, c->n_wild);
     values_count(x, c->slot, RULES_VALUE_TEXT, c->texts, c->n_texts);
-    values_count(x, c->slot, RULES_VALUE_ADDRESS, c->addresses, c->n_addresses);
     values_count(x, c->slot, RULES_VALUE_PREFIX, c->prefixes, c->n_prefixes);
     values_count(x, c->slot, RULES_VALUE_NETWORK, c->networks, c->n_networks);
 }
@@ -332,8 +332,7 @@ static bool counts_init(struct indexer *x)
         for (uint32_t j = 0; j < set->matchers[i].n_conditions; j++) {
             const struct rules_condition *c = &set->matchers[i].conditions[j];
 
-            n += c->n_wild + c->n_texts + c->n_addresses + c->n_prefixes
-                 + c->n_networks;
+            n += c->n_wild + c->n_texts + c->n_prefixes + c->n_networks;
         }
     }
     if (!rules_table_init(&x->counts, &x->scratch, n)) {
