@@ -72,7 +72,7 @@ static void read_requests(struct rules_parse *parse, const struct yamltree_node 
 
     if (amount == 0) {
         RULES_FAIL(parse, node->mark, rules_code_not_yet,
-                   "a limit of 0 needs 'expires', which is planned but not built yet");
+                   "a limit of 0 is planned but not built yet; 'lists' can block");
     }
     draft->requests = amount > 0 ? amount : 0;
     draft->requests_node = node;
@@ -103,8 +103,14 @@ static void span_check_ticks(struct rules_parse *parse,
     if (below_us == span_us) {
         return;
     }
-    rules_span_print(below_us, below);
     rules_span_print(below_us + tick_us, above);
+    if (below_us == 0) {
+        RULES_FAIL(parse, node->mark, rules_code_per_not_whole_ticks,
+                   "with such a per this is not counted so finely; the least is %s",
+                   above);
+        return;
+    }
+    rules_span_print(below_us, below);
     RULES_FAIL(parse, node->mark, rules_code_per_not_whole_ticks,
                "a span this long is not counted so finely; the nearest are %s and %s",
                below, above);
