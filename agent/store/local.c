@@ -142,17 +142,25 @@ static unsigned set_find(const struct set *set, const struct hash *hash, unsigne
     return NO_SLOT;
 }
 
-/* A slot for a new counter: free, else expired, else the second chance. Slots of
- * `pinned` belong to other charges of the same take. */
-static unsigned set_find_room(struct set *set, uint16_t pinned, uint32_t now_s,
-                              struct counters *counters)
+/* The slot that a counter gets where it can. A guess that is mostly right: the slot is
+ * fetched from memory together with the head of its set, not after it. */
+static unsigned home_of(const struct hash *hash)
+{
+    return (unsigned)(hash->hi >> 32) % LOCAL_WAYS;
+}
+
+/* A slot for a new counter: free, else expired, else the second chance; its home before
+ * others. Slots of `pinned` belong to other charges of the same take. */
+static unsigned set_find_room(struct set *set, unsigned home, uint16_t pinned,
+                              uint32_t now_s, struct counters *counters)
 {
     unsigned vacant = ~set_occupied(set) & 0xffffU;
     if (vacant != 0) {
         counter_add(counters, COUNTER_LOCAL_FILLED, 1);
-        return (unsigned)__builtin_ctz(vacant);
+        return (vacant & bit_of(home)) != 0 ? home : (unsigned)__builtin_ctz(vacant);
     }
-    for (unsigned i = 0; i < LOCAL_WAYS; i++) {
+    for (unsigned n = 0; n < LOCAL_WAYS; n++) {
+        unsigned i = (home + n) % LOCAL_WAYS;
         if (set->slots[i].expires_s <= now_s && (pinned & bit_of(i)) == 0) {
             return i;
         }
@@ -251,7 +259,7 @@ static uint32_t get_block(struct local *local, const struct set *set, uint32_t n
 static unsigned set_claim(struct local *local, struct set *set, const struct hash *hash,
                           uint16_t pinned, uint32_t now_s, struct counters *counters)
 {
-    unsigned i = set_find_room(set, pinned, now_s, counters);
+    unsigned i = set_find_room(set, home_of(hash), pinned, now_s, counters);
     set_drop_log(local, set, i);
     set->tags[i] = tag_of(hash);
     set_occupy(set, set_occupied(set) | bit_of(i));
@@ -293,6 +301,7 @@ static void place_charges(const struct local *local, const struct store_take *ta
                                       charge->key_bytes);
         places[i].set = set_of(local, (uint32_t)places[i].hash.lo);
         __builtin_prefetch(places[i].set, 1);
+        __builtin_prefetch(&places[i].set->slots[home_of(&places[i].hash)], 1);
     }
 }
 
