@@ -429,6 +429,15 @@ static unsigned set_unite(struct local *local, const struct place *place,
     return own;
 }
 
+/* Slots that may hold a counter: a log is never looked for in what is none, nor the other
+ * way round, whatever an image said. */
+static unsigned find_hits(const struct place *place, const struct limit *limit)
+{
+    const struct set *set = place->set;
+    unsigned logs = is_log(limit) ? set->logs : ~(unsigned)set->logs;
+    return set_hits(set, &place->hash) & logs;
+}
+
 /* Find every counter by its tag first, so that the misses of memory overlap. */
 static void find_slots(struct local *local, const struct store_take *take,
                        struct place *places)
@@ -436,7 +445,7 @@ static void find_slots(struct local *local, const struct store_take *take,
     unsigned n = take->n_charges;
     for (unsigned i = 0; i < n; i++) {
         struct place *place = &places[i];
-        place->hits = set_hits(place->set, &place->hash);
+        place->hits = find_hits(place, take->charges[i].limit);
         if (place->hits != 0) {
             __builtin_prefetch(&place->set->slots[__builtin_ctz(place->hits)], 1);
         }
@@ -627,7 +636,7 @@ static void local_take(struct store *store, struct store_take *take)
 static void find_place(struct local *local, struct place *place,
                        const struct store_settlement *settlement)
 {
-    place->hits = set_hits(place->set, &place->hash);
+    place->hits = find_hits(place, settlement->limit);
     place->slot = (place->hits & place->set->inherited) == 0
                       ? set_find(place->set, &place->hash, place->hits)
                       : set_unite(local, place, settlement->limit, settlement->now);

@@ -353,6 +353,18 @@ static void inherited_events_are_merged_in_order(void **context)
     end(&new);
 }
 
+/* A damaged image could give a counter the name of a log. */
+static void what_is_no_log_is_not_read_as_one(void **context)
+{
+    (void)context;
+    struct fixture f = make(LOG_BYTES);
+    assert_int_equal(pass(&f, &bucket_of_3, "k", START_US, 5), 3);
+    assert_int_equal(pass(&f, &ten, "k", START_US, 20), 10);
+    assert_int_equal(pass(&f, &bucket_of_3, "k", START_US, 1), 0);
+    assert_int_equal(left(&f, &ten, "k", START_US), 0);
+    end(&f);
+}
+
 static void expired_logs_give_their_memory_to_others(void **context)
 {
     (void)context;
@@ -461,6 +473,7 @@ int main(void)
         cmocka_unit_test(clock_an_hour_back_locks_nobody_out),
         cmocka_unit_test(logs_move_to_another_table),
         cmocka_unit_test(inherited_events_are_merged_in_order),
+        cmocka_unit_test(what_is_no_log_is_not_read_as_one),
         cmocka_unit_test(expired_logs_give_their_memory_to_others),
         cmocka_unit_test(flood_of_keys_evicts_and_loses_no_refusal),
         cmocka_unit_test(threads_on_one_log_are_exact),
