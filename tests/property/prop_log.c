@@ -362,7 +362,7 @@ static void clock_stepped_back(void **context)
         uint64_t events[LOG_USED_MAX];
         unsigned n = sliding_log_read(t.blocks, &log.state, events);
         int64_t used = 0;
-        t.now_us -= 3600 * US_PER_S;
+        t.now_us = sliding_log_place(t.blocks, &log.state) - 3600 * US_PER_S;
         for (unsigned j = 0; j < n; j++) {
             used += log_event_us(events[j]) > t.now_us - per_us();
         }
