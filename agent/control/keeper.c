@@ -29,7 +29,9 @@ static void write_text(struct keeper *keeper, const char *text, size_t len)
     const char *error = NULL;
     if (!file_replace(keeper->path, text, len, FILE_MODE, &error)
         && error != keeper->error) {
-        log_warning("%s: %s: let the agent's user write there", keeper->path, error);
+        log_warning("%s: %s: what was kept before stays; make room there, and let the "
+                    "agent's user write",
+                    keeper->path, error);
     }
     keeper->error = error;
 }

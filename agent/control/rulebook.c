@@ -345,6 +345,13 @@ static void carry_outcomes(struct rulebook *book)
     counters_swap_outcomes(old->counters[book->n_workers], carried);
 }
 
+static void look_in_ms(struct rulebook *book, int ms)
+{
+    ev_timer_stop(book->loop, &book->settle);
+    ev_timer_set(&book->settle, ms / 1000.0, 0);
+    ev_timer_start(book->loop, &book->settle);
+}
+
 static void begin_change(struct rulebook *book);
 
 /* What was counted goes on; our own block stays where it is. */
@@ -393,6 +400,8 @@ static void begin_change(struct rulebook *book)
         free(book->names);
         book->names = NULL;
         edition_clear(&book->next);
+        book->tried[0] = '\0';
+        look_in_ms(book, RULEBOOK_RETRY_MS);
         return;
     }
     server_change_rules(book->server, book->next.set, book->next.counters, on_changed,
@@ -409,13 +418,6 @@ static void take(struct rulebook *book, struct edition *edition)
     }
     edition_clear(&book->waiting);
     book->waiting = *edition;
-}
-
-static void look_in_ms(struct rulebook *book, int ms)
-{
-    ev_timer_stop(book->loop, &book->settle);
-    ev_timer_set(&book->settle, ms / 1000.0, 0);
-    ev_timer_start(book->loop, &book->settle);
 }
 
 static void refuse(struct rulebook *book, const char *error)
