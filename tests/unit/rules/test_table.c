@@ -57,7 +57,7 @@ static void test_no_file_aims_at_an_entry(void **state)
     for (uint32_t i = 0; i < 1U << N_PAIRS; i++) {
         struct rules_bytes bytes = {(const uint8_t *)room[i], sizeof room[i]};
 
-        for (int j = 0; j < N_PAIRS; j++) {
+        for (size_t j = 0; j < N_PAIRS; j++) {
             bool is_changed = (i >> j & 1) != 0;
 
             room[i][2 * j] = is_changed ? UINT64_C(1) << 63 : 0;
