@@ -169,6 +169,10 @@ static inline void spop_write_varint(struct spop_writer *w, uint64_t value)
         spop_write_u8(w, (uint8_t)value);
         return;
     }
+    if (spop_writer_room(w) >= SPOP_VARINT_BYTES_MAX) {
+        w->len += spop_varint_encode(value, w->buf + w->len);
+        return;
+    }
     uint8_t buf[SPOP_VARINT_BYTES_MAX];
     size_t n_bytes = spop_varint_encode(value, buf);
     spop_write_bytes(w, (struct spop_bytes){.ptr = buf, .len = n_bytes});

@@ -92,18 +92,20 @@ static const char *problem_head(const struct verdict *verdict)
  * not advertised stay out; where none is left, so does the member. */
 static void add_problem(struct text *text, const struct decide_request *request)
 {
-    int64_t wait_s = request->retry_after_s;
+    UNCLEARED char wait_buf[DECIDE_NUMBER_BYTES_MAX];
+    struct text wait = text_in(wait_buf, sizeof(wait_buf));
+    text_add_int64(&wait, request->retry_after_s);
     text_add(text, problem_head(&request->verdict));
-    if (wait_s > 0) {
+    if (request->retry_after_s > 0) {
         text_add(text, "; try again in ");
-        text_add_int64(text, wait_s);
+        text_add_bytes(text, wait.buf, wait.len);
         text_add(text, " s");
     }
     text_add(text, ".\"");
     add_violated(text, request);
-    if (wait_s > 0) {
+    if (request->retry_after_s > 0) {
         text_add(text, ",\"retry_after_seconds\":");
-        text_add_int64(text, wait_s);
+        text_add_bytes(text, wait.buf, wait.len);
     }
     text_add(text, "}");
 }
@@ -234,6 +236,18 @@ static void set_delay(struct answer *answer)
     }
 }
 
+static void set_status(struct answer *answer)
+{
+    const struct decide_options *options = answer->request->decide->options;
+    const struct verdict *verdict = &answer->request->verdict;
+    if (verdict->is_denied) {
+        spop_ack_set_constant(&answer->ack,
+                              verdict->status == VERDICT_STATUS_TOO_MANY_REQUESTS
+                                  ? &options->too_many
+                                  : &options->forbidden);
+    }
+}
+
 static void set_variable(struct answer *answer, enum variable variable)
 {
     const struct verdict *verdict = &answer->request->verdict;
@@ -246,7 +260,7 @@ static void set_variable(struct answer *answer, enum variable variable)
         spop_ack_set_constant(&answer->ack, &options->denials[verdict->is_denied]);
         return;
     case VARIABLE_STATUS:
-        set_number_if(answer, variable, verdict->status);
+        set_status(answer);
         return;
     case VARIABLE_RULE:
         set_rule(answer);
@@ -297,6 +311,13 @@ static void encode_text(const struct decide_options *options, enum variable vari
     spop_constant_init(action, &options->encoded[variable], &value);
 }
 
+static void encode_status(const struct decide_options *options, int status,
+                          struct spop_constant *constant)
+{
+    struct spop_value value = {.type = SPOP_VALUE_INT64, .integer = (uint64_t)status};
+    spop_constant_init(constant, &options->encoded[VARIABLE_STATUS], &value);
+}
+
 void decide_options_init(struct decide_options *options, variable_set variables)
 {
     memset(options, 0, sizeof(*options));
@@ -305,6 +326,8 @@ void decide_options_init(struct decide_options *options, variable_set variables)
         spop_variable_init(&options->encoded[i], SPOP_SCOPE_TXN,
                            variable_text((enum variable)i));
     }
+    encode_status(options, VERDICT_STATUS_FORBIDDEN, &options->forbidden);
+    encode_status(options, VERDICT_STATUS_TOO_MANY_REQUESTS, &options->too_many);
     for (int i = 0; i < ACTIONS_N; i++) {
         encode_text(options, VARIABLE_ACTION, action_text((enum action)i),
                     &options->actions[i]);

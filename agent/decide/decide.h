@@ -45,6 +45,8 @@ struct decide_options {
     /* the actions whose values are known beforehand */
     struct spop_constant actions[ACTIONS_N];
     struct spop_constant denials[2];
+    struct spop_constant forbidden; /* status 403 */
+    struct spop_constant too_many;  /* status 429 */
     struct spop_constant reasons[REASONS_N];
 };
 
