@@ -606,6 +606,23 @@ static uint32_t compile_variants(struct compiler *c, const struct rules_rule *ru
     return first;
 }
 
+static bool compile_plan(struct compiler *c, uint32_t rule,
+                         const struct rules_ast_plan *plan)
+{
+    struct rules_set *set = c->set;
+    struct rules_bytes name = {(const uint8_t *)plan->name, strlen(plan->name)};
+    struct rules_bytes copy;
+
+    if (!bytes_copy(set, name, &copy)) {
+        return false;
+    }
+    (void)rules_table_put(&set->plans, rule, copy,
+                          plan->is_unlimited
+                              ? RULES_UNLIMITED
+                              : compile_variants(c, &set->rules[rule], plan));
+    return true;
+}
+
 static bool compile_plans(struct compiler *c)
 {
     struct rules_set *set = c->set;
@@ -616,20 +633,12 @@ static bool compile_plans(struct compiler *c)
     for (uint32_t i = 0; i < c->ast->n_rules; i++) {
         const struct rules_ast_rule *from = &c->ast->rules[i];
 
+        set->matchers[i].has_plans = from->n_plans > 0;
         for (uint32_t j = 0; j < from->n_plans; j++) {
-            const struct rules_ast_plan *plan = &from->plans[j];
-            struct rules_bytes name = {(const uint8_t *)plan->name, strlen(plan->name)};
-            struct rules_bytes copy;
-
-            if (!bytes_copy(set, name, &copy)) {
+            if (!compile_plan(c, i, &from->plans[j])) {
                 return false;
             }
-            (void)rules_table_put(&set->plans, i, copy,
-                                  plan->is_unlimited
-                                      ? RULES_UNLIMITED
-                                      : compile_variants(c, &set->rules[i], plan));
         }
-        set->matchers[i].has_plans = from->n_plans > 0;
     }
     return true;
 }
