@@ -14,6 +14,7 @@ static const char settle_message[] = "ratelimit-settle";
 static const char domain_argument[] = "domain";
 static const char receipt_argument[] = "receipt";
 
+/* spop_bytes_is for a length known when compiled. */
 static bool is_text(struct spop_bytes bytes, const char *text, size_t text_len)
 {
     return bytes.len == text_len && memcmp(bytes.ptr, text, text_len) == 0;
@@ -83,8 +84,7 @@ static bool is_own_domain(const struct decide_set *set, struct spop_value value)
     struct rules_value domain = descriptor_value(number, value);
     struct spop_bytes bytes = {.ptr = domain.bytes.ptr, .len = domain.bytes.len};
     return domain.type == RULES_ABSENT
-           || (domain.type == RULES_TEXT
-               && is_text(bytes, set->domain, strlen(set->domain)));
+           || (domain.type == RULES_TEXT && spop_bytes_is(bytes, set->domain));
 }
 
 static enum decide_role find_role(struct spop_bytes name)
