@@ -280,6 +280,7 @@ check_stop() {
 can_be_tried
 make_debian
 DESTDIR=$root cmake --install "$build" >"$work/install.log" || fail "$(cat "$work/install.log")"
+[[ -x $root/usr/bin/spoa-ratelimit ]] || fail "$build is made for another prefix: configure it with -DCMAKE_INSTALL_PREFIX=/usr"
 set_up_haproxy
 write_rules per_key
 boot
