@@ -142,7 +142,7 @@ static void add_receipt(struct text *text, const struct decide_request *request)
         };
         memcpy(item.limit, charge->limit_id, sizeof(item.limit));
         if (!receipt_add(text, &item)) {
-            counter_add(request->decide->counters, COUNTER_RECEIPTS_CUT, 1);
+            counter_add(request->counters, COUNTER_RECEIPTS_CUT, 1);
         }
     }
 }
@@ -346,7 +346,7 @@ void decide_options_init(struct decide_options *options, variable_set variables)
 void decide_answer(const struct decide_request *request, struct spop_writer *out,
                    size_t frame_bytes_max)
 {
-    struct counters *counters = request->decide->counters;
+    struct counters *counters = request->counters;
     struct answer answer = {.request = request};
     spop_ack_begin(&answer.ack, out, request->stream_id, request->frame_id,
                    frame_bytes_max);

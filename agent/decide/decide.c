@@ -71,9 +71,10 @@ static inline struct rules_value descriptor_value(char *buf, struct spop_value v
 static void bind_descriptor(struct decide_request *request, unsigned slot,
                             struct spop_value value)
 {
-    struct rules_value descriptor = descriptor_value(request->numbers[slot], value);
+    struct decide_room *room = &request->decide->room;
+    struct rules_value descriptor = descriptor_value(room->numbers[slot], value);
     if (descriptor.type != RULES_ABSENT) {
-        request->descriptors.values[slot] = descriptor;
+        room->descriptors.values[slot] = descriptor;
     }
 }
 
@@ -125,7 +126,7 @@ static inline void recall_argument(const struct decide_set *set, struct spop_byt
 static void bind_receipt(struct decide_request *request, struct spop_value value)
 {
     bool is_bytes = value.type == SPOP_VALUE_STRING || value.type == SPOP_VALUE_BINARY;
-    request->receipt = is_bytes ? value.bytes : (struct spop_bytes){0};
+    request->decide->room.receipt = is_bytes ? value.bytes : (struct spop_bytes){0};
 }
 
 /* Read the arguments of one message; false when the message is for another domain.
@@ -159,7 +160,7 @@ NOINLINE static bool bind_arguments(struct decide_request *request,
  * one of them nothing is settled: what is asked comes before a response. */
 static bool bind_messages(struct decide_request *request, struct spop_bytes payload)
 {
-    struct counters *counters = request->decide->counters;
+    struct counters *counters = request->counters;
     struct spop_notify it;
     spop_notify_init(&it, payload);
     bool has_check = false;
@@ -195,7 +196,7 @@ static uint8_t tie_of(const struct decide_request *request, const struct rules_h
                       const struct decide_limit *limit)
 {
     bool is_tied = hit->is_shadow && limit->exceeded >= ACTION_REJECT;
-    return is_tied ? (uint8_t)(hit - request->result.hits + 1) : 0;
+    return is_tied ? (uint8_t)(hit - request->decide->room.result.hits + 1) : 0;
 }
 
 static void add_charge(struct decide_request *request, const struct rules_hit *hit,
@@ -224,7 +225,7 @@ static void add_charge(struct decide_request *request, const struct rules_hit *h
 
 static void add_charges(struct decide_request *request)
 {
-    const struct rules_result *result = &request->result;
+    const struct rules_result *result = &request->decide->room.result;
     request->take.n_charges = 0;
     request->shadow = 0;
     request->advertised = 0;
@@ -333,11 +334,10 @@ static uint32_t softly_exceeded(const struct decide_request *request)
 static void on_taken(struct store_take *take)
 {
     struct decide_request *request = CONTAINER_OF(take, struct decide_request, take);
-    const struct rules_result *result = &request->result;
     struct verdict_circumstances circumstances = {
-        .is_unmatched = result->n_matched == 0,
-        .is_keyless = result->n_hits == 0 && result->n_skipped_no_key > 0,
-        .is_cut = result->is_cut,
+        .is_unmatched = request->is_unmatched,
+        .is_keyless = request->is_keyless,
+        .is_cut = request->is_cut,
         .shadow = request->shadow,
         .soft = softly_exceeded(request),
         .advertised = request->advertised,
@@ -345,15 +345,15 @@ static void on_taken(struct store_take *take)
     };
     verdict_combine(take, &circumstances, &request->verdict);
     request->retry_after_s = retry_wait_s(request);
-    count_decision(request->decide->counters, request);
+    count_decision(request->counters, request);
     request->done(request);
 }
 
 /* Lists, and keys that are missing, decide before any counter is touched. */
 static bool decide_without_limits(struct decide_request *request)
 {
-    const struct rules_result *result = &request->result;
-    struct counters *counters = request->decide->counters;
+    const struct rules_result *result = &request->decide->room.result;
+    struct counters *counters = request->counters;
     if (result->listed == RULES_BLOCKED) {
         verdict_set(&request->verdict, ACTION_BLOCK, REASON_BLOCKLIST, "list.block");
         counter_add(counters, COUNTER_REQUESTS_BLOCKLISTED, 1);
@@ -388,32 +388,36 @@ bool decide_notify(struct decide *decide, struct decide_request *request,
                    const struct spop_event *notify, struct instant now,
                    decide_done_fn *done, void *context)
 {
+    struct decide_room *room = &decide->room;
     request->decide = decide;
+    request->counters = decide->counters;
     request->done = done;
     request->context = context;
     request->stream_id = notify->stream_id;
     request->frame_id = notify->frame_id;
-    request->receipt = (struct spop_bytes){0};
-    memset(request->descriptors.values, 0,
-           rules_set_n_slots(decide->set->rules)
-               * sizeof(request->descriptors.values[0]));
+    room->receipt = (struct spop_bytes){0};
+    memset(room->descriptors.values, 0,
+           rules_set_n_slots(decide->set->rules) * sizeof(room->descriptors.values[0]));
     if (!bind_messages(request, notify->payload)) {
         return false;
     }
     if (request->is_settle) {
         counter_add(decide->counters, COUNTER_SETTLES, 1);
-        settle_receipt(request, request->receipt, now);
+        settle_receipt(decide, now);
     }
     if (request->is_neutral) {
         done(request);
         return true;
     }
-    rules_eval(decide->set->rules, &request->descriptors, &request->result);
+    rules_eval(decide->set->rules, &room->descriptors, &room->result);
     if (decide_without_limits(request)) {
         done(request);
         return true;
     }
-    count_evaluation(decide->counters, &request->result);
+    count_evaluation(decide->counters, &room->result);
+    request->is_unmatched = room->result.n_matched == 0;
+    request->is_keyless = room->result.n_hits == 0 && room->result.n_skipped_no_key > 0;
+    request->is_cut = room->result.is_cut;
     request->take.now = now;
     request->take.counters = decide->counters;
     request->take.done = on_taken;

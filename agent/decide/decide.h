@@ -6,7 +6,8 @@
  *            request; its `done` is called exactly once, at once or later, and then
  *            decide_answer writes the ACK.
  * Ownership: a request is the caller's memory and stays in place until done; the payload
- *            is read by decide_notify only, so it may go as soon as that returns.
+ *            and the room of the decide are read by decide_notify only: the payload may go,
+ *            and the next request may begin, as soon as that returns.
  * Threads:   a struct decide and its requests belong to one worker.
  * Errors:    a malformed payload is the only one: no done, no ACK, end the connection.
  * Limits:    with the local store: no allocation, log line, system call or wait.
@@ -71,7 +72,15 @@ struct decide_argument {
     uint8_t name[RULES_NAME_BYTES_MAX];
 };
 
-/** What one worker decides with. Zeroed but for the pointers. */
+/** What a request needs only while it is begun. */
+struct decide_room {
+    struct rules_request descriptors;
+    struct rules_result result;
+    struct spop_bytes receipt; /* into the payload */
+    char numbers[RULES_SLOTS_MAX][DECIDE_NUMBER_BYTES_MAX];
+};
+
+/** What one worker decides with. Zeroed but for the pointers. Large. */
 struct decide {
     const struct decide_set *set;
     struct store *store;
@@ -81,11 +90,12 @@ struct decide {
      * in the same order, so that hardly any is looked up. They belong to `set`. */
     struct decide_argument known[DECIDE_ARGUMENTS_KNOWN];
     char text_buf[DECIDE_PROBLEM_BYTES_MAX]; /* where a variable's text is built */
+    struct decide_room room;
 };
 
 /**
- * Go on with another set, and count in another block. No request of this decide may be
- * under way.
+ * Go on with another set, and count in another block. A request that is under way ends with
+ * those it began with.
  */
 void decide_change(struct decide *decide, const struct decide_set *set,
                    struct counters *counters);
@@ -96,12 +106,16 @@ typedef void decide_done_fn(struct decide_request *request);
 struct decide_request {
     /* set by decide_notify */
     struct decide *decide;
+    struct counters *counters; /* those it began with */
     decide_done_fn *done;
     void *context; /* the caller's */
     uint64_t stream_id;
     uint64_t frame_id;
-    bool is_neutral; /* nothing to decide: settled, unknown message, foreign domain */
-    bool is_settle;  /* after a response: what was taken is put right */
+    bool is_neutral;   /* nothing to decide: settled, unknown message, foreign domain */
+    bool is_settle;    /* after a response: what was taken is put right */
+    bool is_unmatched; /* no rule matched */
+    bool is_keyless;   /* rules matched, but none had a key */
+    bool is_cut;       /* more limits applied than are looked at */
     struct verdict verdict;
     int64_t retry_after_s; /* 0: not denied, or no wait helps */
     struct store_take take;
@@ -110,11 +124,6 @@ struct decide_request {
     uint32_t shadow;     /* bit n: charge n is in shadow */
     uint32_t advertised; /* bit n: clients may see numbers of charge n */
     uint32_t settled;    /* bit n: charge n is settled after the response */
-    /* working room */
-    struct rules_request descriptors;
-    struct rules_result result;
-    struct spop_bytes receipt; /* into the payload */
-    char numbers[RULES_SLOTS_MAX][DECIDE_NUMBER_BYTES_MAX];
 };
 
 /**

@@ -40,19 +40,18 @@ static enum counter counter_of(int64_t amount, int64_t truth)
     return truth < amount ? COUNTER_SETTLED_LOWERED : COUNTER_SETTLED_RAISED;
 }
 
-static void settle_item(struct decide_request *request, const struct receipt_item *item,
+static void settle_item(struct decide *decide, const struct receipt_item *item,
                         struct instant now)
 {
-    const struct decide *decide = request->decide;
     struct counters *counters = decide->counters;
-    struct rules_result *result = &request->result;
+    struct rules_result *result = &decide->room.result;
     const struct rules_limit *base = find_limit(decide, item);
     struct rules_hit hit;
     if (base == NULL) {
         counter_add(counters, COUNTER_SETTLED_STALE, 1);
         return;
     }
-    if (!rules_settle(decide->set->rules, &request->descriptors, base->rule,
+    if (!rules_settle(decide->set->rules, &decide->room.descriptors, base->rule,
                       item->amount, result, &hit)) {
         counter_add(counters, COUNTER_KEYS_MISSING, 1);
         return;
@@ -65,10 +64,10 @@ static void settle_item(struct decide_request *request, const struct receipt_ite
     }
 }
 
-void settle_receipt(struct decide_request *request, struct spop_bytes receipt,
-                    struct instant now)
+void settle_receipt(struct decide *decide, struct instant now)
 {
-    struct counters *counters = request->decide->counters;
+    struct counters *counters = decide->counters;
+    struct spop_bytes receipt = decide->room.receipt;
     struct receipt read;
     if (receipt.len == 0) {
         counter_add(counters, COUNTER_SETTLES_WITHOUT_RECEIPT, 1);
@@ -79,6 +78,6 @@ void settle_receipt(struct decide_request *request, struct spop_bytes receipt,
         return;
     }
     for (unsigned i = 0; i < read.n_items; i++) {
-        settle_item(request, &read.items[i], now);
+        settle_item(decide, &read.items[i], now);
     }
 }

@@ -5,7 +5,7 @@
  *            message's descriptors make; its rule says what it should have been; the store
  *            corrects it. Nothing is decided and nobody waits.
  * Ownership: none.
- * Threads:   those of the request's worker.
+ * Threads:   the worker's.
  * Errors:    none. Receipts come back through HAProxy, so they are trusted as HAProxy is;
  *            what is none, or of another time, is counted and ignored, and one replayed
  *            or made up stays within the bounds of limit_settle.
@@ -18,10 +18,9 @@
 /**
  * Settle.
  *
- * @param request  its descriptors are bound
- * @param receipt  as it came; empty: there was none
+ * @param decide  its room has the descriptors, and the receipt as it came; empty: there was
+ *                none
  */
-void settle_receipt(struct decide_request *request, struct spop_bytes receipt,
-                    struct instant now);
+void settle_receipt(struct decide *decide, struct instant now);
 
 #endif
