@@ -607,6 +607,63 @@ static void charge_all(struct local *local, struct store_take *take,
     }
 }
 
+static void take_all(struct local *local, struct store_take *take, struct place *places)
+{
+    take->is_allowed = answer_charges(local, take, places);
+    if (take->is_allowed) {
+        charge_all(local, take, places);
+    } else {
+        withdraw_all(local, take, places);
+    }
+}
+
+/* The state of a counter as a take would find it. What a stepped clock left in the future
+ * is put right in the copy alone; in a log, whose events it has in common, for good. */
+static void peek_at_counter(struct local *local, struct place *place,
+                            const struct limit *limit, struct instant now)
+{
+    place->state = (struct limit_state){0};
+    if (place->slot != NO_SLOT) {
+        place->state = place->set->slots[place->slot].state;
+        align(local, limit, &place->state, now);
+    }
+}
+
+/* An answer with another's remaining and reset. */
+static void answer_numbers(struct limit_answer *answer, const struct limit_answer *from)
+{
+    answer->remaining = from->remaining;
+    answer->reset_us = from->reset_us;
+    answer->window_end_us = from->window_end_us;
+}
+
+/* What answer_charges and charge_all or withdraw_all would come to. */
+static void peek_all(struct local *local, struct store_take *take, struct place *places)
+{
+    struct limit_answer held;
+    take->is_allowed = true;
+    for (unsigned i = 0; i < take->n_charges; i++) {
+        struct store_charge *charge = &take->charges[i];
+        peek_at_counter(local, &places[i], charge->limit, take->now);
+        look(local, charge->limit, &places[i].state, take->now, &take->held[i]);
+        bool passes = answer_cost(local, charge->limit, &places[i].state, take->now,
+                                  charge->cost, &charge->answer);
+        take->is_allowed = take->is_allowed && (passes || charge->is_lenient);
+    }
+    uint32_t broken = broken_ties(take);
+    for (unsigned i = 0; i < take->n_charges; i++) {
+        struct store_charge *charge = &take->charges[i];
+        bool is_withdrawn = !take->is_allowed || (broken >> charge->tie & 1) != 0;
+        charge->is_charged = false;
+        held = take->held[i];
+        if (charge->answer.is_allowed && is_withdrawn) {
+            charge->answer = held;
+        }
+        take->held[i] = charge->answer;
+        answer_numbers(&take->held[i], &held);
+    }
+}
+
 static void local_take(struct store *store, struct store_take *take)
 {
     struct local *local = to_local(store);
@@ -620,11 +677,10 @@ static void local_take(struct store *store, struct store_take *take)
         set_lock(sorted[i]);
     }
     find_slots(local, take, places);
-    take->is_allowed = answer_charges(local, take, places);
-    if (take->is_allowed) {
-        charge_all(local, take, places);
+    if (take->is_peek) {
+        peek_all(local, take, places);
     } else {
-        withdraw_all(local, take, places);
+        take_all(local, take, places);
     }
     for (unsigned i = 0; i < n_sets; i++) {
         set_unlock(sorted[i]);

@@ -7,7 +7,8 @@
  *            else the first one not used again since the hand last passed (second
  *            chance); one that refused a request since has a third. An absent key is an
  *            untouched counter, so eviction is generous, never strict. A refusal changes
- *            no count but marks its slot: a client over its limit keeps its counter.
+ *            no count but marks its slot: a client over its limit keeps its counter. A peek
+ *            marks nothing.
  *
  *            The events of a sliding log are in blocks of a pool beside the table, which
  *            has its part of the memory. An event for which there is no block takes one

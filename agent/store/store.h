@@ -8,6 +8,10 @@
  *            and it is within its limit; where lenient charges are tied, as those of a rule
  *            in shadow are, when all that are tied are.
  *
+ *            A take may be a peek: it answers what the same take would answer at this
+ *            moment, beside it what the counters hold, and changes nothing: no counter is
+ *            charged, made, pushed out or kept for its sake.
+ *
  *            `settle` puts right what a take charged, once its true cost is known: giving
  *            back is settling to 0. Best effort: nobody waits for it, and what comes too
  *            late changes nothing. What nothing settles stays charged.
@@ -53,10 +57,13 @@ typedef void store_done_fn(struct store_take *take);
 struct store_take {
     struct instant now;
     unsigned n_charges;
+    bool is_peek;
     bool is_allowed;           /* out: no charge was refused but lenient ones */
     struct counters *counters; /* of the calling thread */
     store_done_fn *done;
     struct store_charge charges[STORE_CHARGES_MAX];
+    /* Out, of a peek: the answers with remaining and reset as they are without it. */
+    struct limit_answer held[STORE_CHARGES_MAX];
 };
 
 /** One charge of a take that came to pass, and what it should have been. */

@@ -121,6 +121,68 @@ static void refused_request_is_charged_nowhere(void **context)
     assert_int_equal(peek.charges[0].answer.remaining, 9);
 }
 
+static struct store_take peek_at(struct fixture *f, const struct limit *limit, int id,
+                                 const char *key, int64_t cost, int64_t now_us)
+{
+    struct store_take peek = {
+        .n_charges = 1,
+        .is_peek = true,
+        .charges = {charge_of(limit, id, key)},
+    };
+    peek.charges[0].cost = cost;
+    (void)take_all(f, &peek, now_us);
+    return peek;
+}
+
+static void peek_answers_a_take_and_what_is_held(void **context)
+{
+    struct fixture *f = *context;
+    for (int i = 0; i < 3; i++) {
+        assert_true(take_one(f, &TEN, 0, "k", START_US));
+    }
+    for (int i = 0; i < 3; i++) {
+        struct store_take peek = peek_at(f, &TEN, 0, "k", 4, START_US);
+        assert_true(peek.is_allowed);
+        assert_false(peek.charges[0].is_charged);
+        assert_true(peek.charges[0].answer.is_allowed);
+        assert_int_equal(peek.charges[0].answer.remaining, 3);
+        assert_true(peek.held[0].is_allowed);
+        assert_int_equal(peek.held[0].remaining, 7);
+        peek = peek_at(f, &TEN, 0, "k", 8, START_US);
+        assert_false(peek.is_allowed);
+        assert_true(peek.charges[0].answer.retry_us > 0);
+        assert_int_equal(peek.held[0].retry_us, peek.charges[0].answer.retry_us);
+        assert_int_equal(peek.held[0].remaining, 7);
+    }
+    assert_int_equal(counter_get(f->counters, COUNTER_LOCAL_FILLED), 1);
+}
+
+static void peek_makes_no_counter(void **context)
+{
+    struct fixture *f = *context;
+    struct store_take peek = peek_at(f, &TEN, 0, "new", 1, START_US);
+    assert_true(peek.is_allowed);
+    assert_int_equal(peek.held[0].remaining, 10);
+    assert_int_equal(peek.held[0].reset_us, 0);
+    assert_int_equal(counter_get(f->counters, COUNTER_LOCAL_FILLED), 0);
+}
+
+/* A step back is put right for the answer; the counter waits for a take. */
+static void peek_by_a_clock_stepped_back_leaves_the_stamp(void **context)
+{
+    struct fixture *f = *context;
+    int64_t hour_us = 3600 * US_PER_S;
+    for (int i = 0; i < 3; i++) {
+        assert_true(take_one(f, &THREE, 1, "k", START_US));
+    }
+    struct store_take peek = peek_at(f, &THREE, 1, "k", 1, START_US - hour_us);
+    assert_false(peek.is_allowed);
+    assert_int_equal(peek.charges[0].answer.retry_us, US_PER_S);
+    peek = peek_at(f, &THREE, 1, "k", 1, START_US + US_PER_S);
+    assert_true(peek.is_allowed);
+    assert_int_equal(peek.held[0].remaining, 1);
+}
+
 /* One request under ip 1000/min, user 100/min, endpoint 20/min, global 1 M/s. */
 static void four_limits_the_21st_refused_by_one(void **context)
 {
@@ -861,6 +923,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(counts_each_key_and_each_limit_apart),
         TEST(refused_request_is_charged_nowhere),
+        TEST(peek_answers_a_take_and_what_is_held),
+        TEST(peek_makes_no_counter),
+        TEST(peek_by_a_clock_stepped_back_leaves_the_stamp),
         TEST(four_limits_the_21st_refused_by_one),
         TEST(shadow_is_charged_as_if_enforced_and_refuses_nobody),
         TEST(tied_charges_are_made_together_or_not_at_all),
