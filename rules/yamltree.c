@@ -11,8 +11,8 @@
 struct yamltree {
     struct rules_arena arena;
     const struct yamltree_node *root;
-    struct rules_text text;
-    uint32_t file;
+    const char *source;
+    size_t source_len;
 };
 
 /** A collection that is still being filled. */
@@ -27,7 +27,7 @@ struct builder {
     struct yamltree *tree;
     struct rules_diags *diags;
     struct yamltree_node *root;
-    struct yamltree_sum *sum;
+    uint32_t n_events;
     uint32_t n_documents;
     uint32_t depth;
     struct frame frames[YAMLTREE_DEPTH_MAX];
@@ -65,26 +65,14 @@ void yamltree_diag(const struct yamltree *tree, struct rules_diags *diags,
     va_list args;
 
     va_start(args, format);
-    rules_diags_vadd(diags, severity, mark, &tree->text, code, format, args);
+    rules_diags_vadd(diags, severity, mark, tree->source, tree->source_len, code,
+                     format, args);
     va_end(args);
 }
 
-const struct rules_text *yamltree_text(const struct yamltree *tree)
+static struct rules_mark mark_of(yaml_mark_t mark)
 {
-    return &tree->text;
-}
-
-static struct rules_mark mark_of(const struct builder *b, yaml_mark_t mark)
-{
-    return (struct rules_mark){.line = (uint32_t)mark.line + 1,
-                               .column = (uint32_t)mark.column + 1,
-                               .file = b->tree->file};
-}
-
-/** The file as a whole. */
-static struct rules_mark mark_whole(const struct builder *b)
-{
-    return (struct rules_mark){.file = b->tree->file};
+    return (struct rules_mark){(uint32_t)mark.line + 1, (uint32_t)mark.column + 1};
 }
 
 /** Report what ends the reading. */
@@ -97,7 +85,7 @@ static bool refuse(struct builder *b, struct rules_mark mark, const char *code,
 
 static bool refuse_memory(struct builder *b)
 {
-    return refuse(b, mark_whole(b), rules_code_out_of_memory, "out of memory");
+    return refuse(b, (struct rules_mark){0}, rules_code_out_of_memory, "out of memory");
 }
 
 /** Length of the well-formed UTF-8 character at p (RFC 3629), or 0. */
@@ -143,9 +131,9 @@ static const char *character_fault(const uint8_t *p, size_t len, size_t *charact
 /* Checked before the reader sees a byte: it would guess an encoding from the first ones. */
 static bool check_encoding(struct builder *b)
 {
-    const uint8_t *p = (const uint8_t *)b->tree->text.bytes;
-    size_t left = b->tree->text.len;
-    struct rules_mark mark = {.line = 1, .column = 1, .file = b->tree->file};
+    const uint8_t *p = (const uint8_t *)b->tree->source;
+    size_t left = b->tree->source_len;
+    struct rules_mark mark = {1, 1};
 
     while (left > 0) {
         size_t n;
@@ -156,8 +144,7 @@ static bool check_encoding(struct builder *b)
         }
         mark.column++;
         if (*p == '\n') {
-            mark.line++;
-            mark.column = 1;
+            mark = (struct rules_mark){mark.line + 1, 1};
         }
         p += n;
         left -= n;
@@ -168,7 +155,7 @@ static bool check_encoding(struct builder *b)
 static bool check_event(struct builder *b, const yaml_event_t *event,
                         const yaml_char_t *anchor, const yaml_char_t *tag)
 {
-    struct rules_mark mark = mark_of(b, event->start_mark);
+    struct rules_mark mark = mark_of(event->start_mark);
 
     if (anchor != NULL) {
         return refuse(b, mark, rules_code_yaml_anchor,
@@ -191,7 +178,7 @@ static struct yamltree_node *node_new(struct builder *b, enum yamltree_kind kind
         return NULL;
     }
     node->kind = kind;
-    node->mark = mark_of(b, event->start_mark);
+    node->mark = mark_of(event->start_mark);
     return node;
 }
 
@@ -227,7 +214,7 @@ static bool node_attach(struct builder *b, struct yamltree_node *node)
 static bool key_take(struct builder *b, struct frame *frame, const char *text,
                      const yaml_event_t *event)
 {
-    struct rules_mark mark = mark_of(b, event->start_mark);
+    struct rules_mark mark = mark_of(event->start_mark);
 
     if (event->data.scalar.style == YAML_PLAIN_SCALAR_STYLE
         && strcmp(text, "<<") == 0) {
@@ -246,7 +233,7 @@ static bool on_scalar(struct builder *b, const yaml_event_t *event)
 {
     const char *value = (const char *)event->data.scalar.value;
     size_t len = event->data.scalar.length;
-    struct rules_mark mark = mark_of(b, event->start_mark);
+    struct rules_mark mark = mark_of(event->start_mark);
     struct frame *frame = b->depth > 0 ? &b->frames[b->depth - 1] : NULL;
     char *text;
 
@@ -283,7 +270,7 @@ static bool on_start(struct builder *b, const yaml_event_t *event,
                      enum yamltree_kind kind)
 {
     if (b->depth == YAMLTREE_DEPTH_MAX) {
-        return refuse(b, mark_of(b, event->start_mark), rules_code_yaml_depth,
+        return refuse(b, mark_of(event->start_mark), rules_code_yaml_depth,
                       "nested more than 32 deep");
     }
 
@@ -330,7 +317,7 @@ static bool on_end(struct builder *b)
 
 static bool on_document(struct builder *b, const yaml_event_t *event)
 {
-    struct rules_mark mark = mark_of(b, event->start_mark);
+    struct rules_mark mark = mark_of(event->start_mark);
 
     if (b->n_documents++ > 0) {
         return refuse(b, mark, rules_code_yaml_documents,
@@ -346,14 +333,11 @@ static bool on_document(struct builder *b, const yaml_event_t *event)
 
 static bool on_event(struct builder *b, const yaml_event_t *event)
 {
-    struct rules_mark mark = mark_of(b, event->start_mark);
+    struct rules_mark mark = mark_of(event->start_mark);
 
-    if (++b->sum->n_events > YAMLTREE_EVENTS_MAX) {
+    if (++b->n_events > YAMLTREE_EVENTS_MAX) {
         return refuse(b, mark, rules_code_yaml_events,
-                      b->tree->file == 0
-                          ? "the file has more than 200000 values and collections"
-                          : "with this file there are more than 200000 values and "
-                            "collections");
+                      "the file has more than 200000 values and collections");
     }
     switch (event->type) {
     case YAML_DOCUMENT_START_EVENT:
@@ -386,9 +370,8 @@ static bool on_event(struct builder *b, const yaml_event_t *event)
 static bool refuse_syntax(struct builder *b, const yaml_parser_t *parser)
 {
     /* A fault of single bytes has no mark of its own: the reader's place is near it. */
-    bool is_reader = parser->error == YAML_READER_ERROR;
-    struct rules_mark mark = mark_of(b,
-                                     is_reader ? parser->mark : parser->problem_mark);
+    struct rules_mark mark = mark_of(
+        parser->error == YAML_READER_ERROR ? parser->mark : parser->problem_mark);
 
     if (parser->error == YAML_MEMORY_ERROR) {
         return refuse_memory(b);
@@ -413,7 +396,8 @@ static bool build(struct builder *b, yaml_parser_t *parser)
         yaml_event_delete(&event);
     }
     if (is_good && b->root == NULL) {
-        return refuse(b, mark_whole(b), rules_code_yaml_empty, "the file says nothing");
+        return refuse(b, (struct rules_mark){0}, rules_code_yaml_empty,
+                      "the file says nothing");
     }
     return is_good;
 }
@@ -427,65 +411,44 @@ static bool build_from_source(struct builder *b)
         return refuse_memory(b);
     }
     yaml_parser_set_encoding(&parser, YAML_UTF8_ENCODING);
-    yaml_parser_set_input_string(&parser, (const unsigned char *)b->tree->text.bytes,
-                                 b->tree->text.len);
+    yaml_parser_set_input_string(&parser, (const unsigned char *)b->tree->source,
+                                 b->tree->source_len);
     is_good = build(b, &parser);
     yaml_parser_delete(&parser);
     return is_good;
 }
 
-static bool text_copy(const struct rules_text *from, struct rules_arena *arena,
-                      struct rules_text *to)
-{
-    to->len = from->len;
-    to->bytes = rules_arena_dup(arena, from->bytes, from->len);
-    if (from->name != NULL) {
-        to->name = rules_arena_dup(arena, from->name, strlen(from->name));
-    }
-    return to->bytes != NULL && (from->name == NULL || to->name != NULL);
-}
-
-static struct yamltree *tree_new(const struct rules_text *text, uint32_t file)
+static struct yamltree *tree_new(const char *text, size_t len)
 {
     struct rules_arena arena = {NULL};
     struct yamltree *tree = rules_arena_array(&arena, 1, sizeof *tree);
+    const char *source = rules_arena_dup(&arena, text, len);
 
-    if (tree == NULL || !text_copy(text, &arena, &tree->text)) {
+    if (tree == NULL || source == NULL) {
         rules_arena_fini(&arena);
         return NULL;
     }
     tree->arena = arena;
-    tree->file = file;
+    tree->source = source;
+    tree->source_len = len;
     return tree;
 }
 
-/** Report what there is no tree for. */
-static struct yamltree *refuse_file(const struct rules_text *text, uint32_t file,
-                                    struct rules_diags *diags, const char *code,
-                                    const char *problem)
+struct yamltree *yamltree_parse(const char *text, size_t len, struct rules_diags *diags)
 {
-    rules_diags_add(diags, RULES_ERROR, (struct rules_mark){.file = file},
-                    &(struct rules_text){.name = text->name}, code, "%s", problem);
-    return NULL;
-}
-
-struct yamltree *yamltree_parse_file(const struct rules_text *text, uint32_t file,
-                                     struct yamltree_sum *sum,
-                                     struct rules_diags *diags)
-{
-    struct builder b = {.diags = diags, .sum = sum};
+    struct builder b = {.diags = diags};
     uint32_t n_errors = diags->n_errors;
 
-    if (text->len > RULES_FILE_BYTES_MAX - sum->n_bytes) {
-        return refuse_file(text, file, diags, rules_code_file_too_large,
-                           file == 0 ? "the file is larger than 4 MiB"
-                                     : "with this file there are more than 4 MiB");
+    if (len > RULES_FILE_BYTES_MAX) {
+        rules_diags_add(diags, RULES_ERROR, (struct rules_mark){0}, NULL, 0,
+                        rules_code_file_too_large, "the file is larger than 4 MiB");
+        return NULL;
     }
-    sum->n_bytes += text->len;
-    b.tree = tree_new(text, file);
+    b.tree = tree_new(text, len);
     if (b.tree == NULL) {
-        return refuse_file(text, file, diags, rules_code_out_of_memory,
-                           "out of memory");
+        rules_diags_add(diags, RULES_ERROR, (struct rules_mark){0}, NULL, 0,
+                        rules_code_out_of_memory, "out of memory");
+        return NULL;
     }
     if (!check_encoding(&b) || !build_from_source(&b) || diags->n_errors > n_errors) {
         yamltree_free(b.tree);
@@ -493,12 +456,4 @@ struct yamltree *yamltree_parse_file(const struct rules_text *text, uint32_t fil
     }
     b.tree->root = b.root;
     return b.tree;
-}
-
-struct yamltree *yamltree_parse(const char *text, size_t len, struct rules_diags *diags)
-{
-    struct yamltree_sum sum = {0};
-
-    return yamltree_parse_file(&(struct rules_text){.bytes = text, .len = len}, 0, &sum,
-                               diags);
 }

@@ -31,8 +31,16 @@ static bool is_shown(const struct decide_request *request, unsigned i,
     return variable == VARIABLE_POLICY || !request->verdict.is_denied || is_refusing;
 }
 
+/* What the numbers that clients see are taken from. */
+static const struct limit_answer *shown_answer(const struct decide_request *request,
+                                               unsigned i)
+{
+    const struct store_take *take = &request->take;
+    return take->is_peek ? &take->held[i] : &take->charges[i].answer;
+}
+
 static void add_item(struct text *text, const struct decide_limit *limit,
-                     const struct store_charge *charge, enum variable variable)
+                     const struct limit_answer *answer, enum variable variable)
 {
     if (variable == VARIABLE_POLICY) {
         text_add_bytes(text, limit->policy_item, limit->policy_item_len);
@@ -40,8 +48,7 @@ static void add_item(struct text *text, const struct decide_limit *limit,
     }
     int64_t available = 0;
     int64_t effective_s = 0;
-    limit_advertise(&limit->limit, &limit->policy, &charge->answer, &available,
-                    &effective_s);
+    limit_advertise(&limit->limit, &limit->policy, answer, &available, &effective_s);
     text_add_bytes(text, limit->item_head, limit->item_head_len);
     text_add_int64(text, available);
     text_add(text, ";t=");
@@ -58,7 +65,7 @@ static void add_field(struct text *text, const struct decide_request *request,
         }
         size_t len = text->len;
         text_add(text, len > 0 ? ", " : "");
-        add_item(text, request->limits[i], &request->take.charges[i], variable);
+        add_item(text, request->limits[i], shown_answer(request, i), variable);
         if (text->is_cut) {
             text_rewind(text, len);
         }
@@ -206,11 +213,11 @@ static void set_shown(struct answer *answer, enum variable variable)
     if (idx < 0) {
         return;
     }
-    const struct store_charge *charge = &answer->request->take.charges[idx];
-    int64_t number = variable == VARIABLE_LIMIT ? charge->limit->size
-                     : variable == VARIABLE_REMAINING
-                         ? charge->answer.remaining
-                         : us_to_s_up(charge->answer.reset_us);
+    const struct limit_answer *shown = shown_answer(answer->request, (unsigned)idx);
+    int64_t number = variable == VARIABLE_LIMIT
+                         ? answer->request->take.charges[idx].limit->size
+                     : variable == VARIABLE_REMAINING ? shown->remaining
+                                                      : us_to_s_up(shown->reset_us);
     spop_ack_set_int64(&answer->ack, encoded(answer, variable), number);
 }
 

@@ -10,6 +10,7 @@
 #include "agent/decide/text.h"
 
 static const char check_message[] = "ratelimit-check";
+static const char peek_message[] = "ratelimit-peek";
 static const char settle_message[] = "ratelimit-settle";
 static const char domain_argument[] = "domain";
 static const char receipt_argument[] = "receipt";
@@ -156,24 +157,40 @@ NOINLINE static bool bind_arguments(struct decide_request *request,
     return is_ours;
 }
 
-/* Several check messages in one NOTIFY are one request: their arguments add up. Beside
- * one of them nothing is settled: what is asked comes before a response. */
+/* Messages that mean something. */
+enum {
+    HAS_CHECK = 1,
+    HAS_PEEK = 2,
+    HAS_SETTLE = 4,
+};
+
+static unsigned message_bit(struct spop_bytes name)
+{
+    if (is_text(name, check_message, sizeof(check_message) - 1)) {
+        return HAS_CHECK;
+    }
+    if (is_text(name, settle_message, sizeof(settle_message) - 1)) {
+        return HAS_SETTLE;
+    }
+    return is_text(name, peek_message, sizeof(peek_message) - 1) ? HAS_PEEK : 0;
+}
+
+/* Several messages in one NOTIFY are one request: their arguments add up. With a check
+ * among them it is charged; beside a question nothing is settled: what is asked comes
+ * before a response. */
 static bool bind_messages(struct decide_request *request, struct spop_bytes payload)
 {
     struct counters *counters = request->counters;
     struct spop_notify it;
     spop_notify_init(&it, payload);
-    bool has_check = false;
-    bool has_settle = false;
+    unsigned has = 0;
     bool is_ours = true;
     struct spop_message message;
     enum spop_status status = spop_notify_next_message(&it, &message);
     for (; status == SPOP_OK; status = spop_notify_next_message(&it, &message)) {
-        if (is_text(message.name, check_message, sizeof(check_message) - 1)) {
-            has_check = true;
-            is_ours = bind_arguments(request, &it) && is_ours;
-        } else if (is_text(message.name, settle_message, sizeof(settle_message) - 1)) {
-            has_settle = true;
+        unsigned bit = message_bit(message.name);
+        if (bit != 0) {
+            has |= bit;
             is_ours = bind_arguments(request, &it) && is_ours;
         } else {
             counter_add(counters, COUNTER_MESSAGES_UNKNOWN, 1);
@@ -182,8 +199,9 @@ static bool bind_messages(struct decide_request *request, struct spop_bytes payl
     if (!is_ours) {
         counter_add(counters, COUNTER_DOMAIN_MISMATCHES, 1);
     }
-    request->is_neutral = !has_check || !is_ours;
-    request->is_settle = has_settle && !has_check && is_ours;
+    request->is_neutral = (has & (HAS_CHECK | HAS_PEEK)) == 0 || !is_ours;
+    request->is_settle = has == HAS_SETTLE && is_ours;
+    request->take.is_peek = (has & HAS_CHECK) == 0;
     return status == SPOP_END;
 }
 
@@ -280,6 +298,11 @@ static enum outcome outcome_of(const struct store_charge *charge, bool is_shadow
     return charge->is_lenient ? OUTCOME_EXCEEDED : OUTCOME_REFUSED;
 }
 
+static enum counter counter_of_verdict(bool is_allowed)
+{
+    return is_allowed ? COUNTER_REQUESTS_ALLOWED : COUNTER_REQUESTS_REFUSED;
+}
+
 static void count_decision(struct counters *counters,
                            const struct decide_request *request)
 {
@@ -288,9 +311,7 @@ static void count_decision(struct counters *counters,
         counter_outcome(counters, request->limits[i]->base_idx,
                         outcome_of(&take->charges[i], (request->shadow >> i & 1) != 0));
     }
-    counter_add(counters,
-                take->is_allowed ? COUNTER_REQUESTS_ALLOWED : COUNTER_REQUESTS_REFUSED,
-                1);
+    counter_add(counters, counter_of_verdict(take->is_allowed), 1);
 }
 
 static bool is_refusing(const struct store_charge *charge)
@@ -345,7 +366,9 @@ static void on_taken(struct store_take *take)
     };
     verdict_combine(take, &circumstances, &request->verdict);
     request->retry_after_s = retry_wait_s(request);
-    count_decision(request->counters, request);
+    if (!take->is_peek) {
+        count_decision(request->counters, request);
+    }
     request->done(request);
 }
 
@@ -354,26 +377,48 @@ static bool decide_without_limits(struct decide_request *request)
 {
     const struct rules_result *result = &request->decide->room.result;
     struct counters *counters = request->counters;
+    enum counter counter = COUNTER_REQUESTS_KEYLESS;
     if (result->listed == RULES_BLOCKED) {
         verdict_set(&request->verdict, ACTION_BLOCK, REASON_BLOCKLIST, "list.block");
-        counter_add(counters, COUNTER_REQUESTS_BLOCKLISTED, 1);
+        counter = COUNTER_REQUESTS_BLOCKLISTED;
     } else if (result->listed == RULES_ALLOWED) {
         verdict_set(&request->verdict, ACTION_ALLOW, REASON_ALLOWLIST, "list.allow");
-        counter_add(counters, COUNTER_REQUESTS_ALLOWLISTED, 1);
+        counter = COUNTER_REQUESTS_ALLOWLISTED;
     } else if (result->keyless != NULL) {
         verdict_set(&request->verdict, ACTION_REJECT, REASON_NO_KEY,
                     result->keyless->name);
-        counter_add(counters, COUNTER_REQUESTS_KEYLESS, 1);
     } else {
         return false;
     }
-    counter_add(counters,
-                request->verdict.is_denied ? COUNTER_REQUESTS_REFUSED
-                                           : COUNTER_REQUESTS_ALLOWED,
-                1);
+    if (!request->take.is_peek) {
+        counter_add(counters, counter, 1);
+        counter_add(counters, counter_of_verdict(!request->verdict.is_denied), 1);
+    }
     request->take.n_charges = 0;
     request->retry_after_s = 0;
     return true;
+}
+
+static void decide_descriptors(struct decide_request *request, struct instant now)
+{
+    struct decide *decide = request->decide;
+    struct decide_room *room = &decide->room;
+    rules_eval(decide->set->rules, &room->descriptors, &room->result);
+    if (decide_without_limits(request)) {
+        request->done(request);
+        return;
+    }
+    if (!request->take.is_peek) {
+        count_evaluation(request->counters, &room->result);
+    }
+    request->is_unmatched = room->result.n_matched == 0;
+    request->is_keyless = room->result.n_hits == 0 && room->result.n_skipped_no_key > 0;
+    request->is_cut = room->result.is_cut;
+    request->take.now = now;
+    request->take.counters = request->counters;
+    request->take.done = on_taken;
+    add_charges(request);
+    store_take(decide->store, &request->take);
 }
 
 void decide_change(struct decide *decide, const struct decide_set *set,
@@ -409,19 +454,9 @@ bool decide_notify(struct decide *decide, struct decide_request *request,
         done(request);
         return true;
     }
-    rules_eval(decide->set->rules, &room->descriptors, &room->result);
-    if (decide_without_limits(request)) {
-        done(request);
-        return true;
+    if (request->take.is_peek) {
+        counter_add(decide->counters, COUNTER_PEEKS, 1);
     }
-    count_evaluation(decide->counters, &room->result);
-    request->is_unmatched = room->result.n_matched == 0;
-    request->is_keyless = room->result.n_hits == 0 && room->result.n_skipped_no_key > 0;
-    request->is_cut = room->result.is_cut;
-    request->take.now = now;
-    request->take.counters = decide->counters;
-    request->take.done = on_taken;
-    add_charges(request);
-    store_take(decide->store, &request->take);
+    decide_descriptors(request, now);
     return true;
 }

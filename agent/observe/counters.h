@@ -57,6 +57,7 @@
       "Costs from arguments that were missing, ill-formed or below min")               \
     X(COSTS_LOWERED, "costs_lowered_total", "Costs from arguments above max")          \
     X(PATHS_AS_THEY_STAND, "paths_as_they_stand_total", "Paths without a normal form") \
+    X(PEEKS, "peeks_total", "Requests asked about by ratelimit-peek")                  \
     X(SETTLES, "settles_total", "Messages ratelimit-settle")                           \
     X(SETTLES_WITHOUT_RECEIPT, "settles_without_receipt_total",                        \
       "Messages ratelimit-settle without a receipt")                                   \

@@ -47,14 +47,25 @@ static int tear_down(void **context)
     return 0;
 }
 
-static void request(struct decider *d, const char *path, const char *key)
+static void ask(struct decider *d, const char *message, const char *path,
+                const char *key)
 {
     decider_begin(d);
-    decider_message(d, "ratelimit-check");
+    decider_message(d, message);
     decider_text(d, "path", path);
     decider_text(d, "key", key);
     decider_ipv4(d, "ip", CLIENT);
     assert_true(decider_decide(d, START_US));
+}
+
+static void request(struct decider *d, const char *path, const char *key)
+{
+    ask(d, "ratelimit-check", path, key);
+}
+
+static void peek(struct decider *d, const char *path, const char *key)
+{
+    ask(d, "ratelimit-peek", path, key);
 }
 
 static void allow_says_what_is_left(void **context)
@@ -155,6 +166,72 @@ static void several_check_messages_are_one_request(void **context)
     assert_string_equal(decoded_ack_text(&d->ack, "rule"), "per_key");
     assert_int_equal(decoded_ack_number(&d->ack, "remaining"), 1);
     assert_int_equal(counter_get(d->decide.counters, COUNTER_MESSAGES_UNKNOWN), 1);
+}
+
+static uint64_t counted(const struct decider *d, enum counter counter)
+{
+    return counter_get(d->decide.counters, counter);
+}
+
+static void peek_says_what_a_check_would_and_charges_nothing(void **context)
+{
+    struct decider *d = *context;
+    for (int i = 0; i < 5; i++) {
+        peek(d, "/v1/x", "a");
+        assert_string_equal(decoded_ack_text(&d->ack, "action"), "allow");
+        assert_int_equal(decoded_ack_number(&d->ack, "deny"), 0);
+        assert_string_equal(decoded_ack_text(&d->ack, "rule"), "per_key");
+        assert_int_equal(decoded_ack_number(&d->ack, "remaining"), 2);
+        assert_int_equal(decoded_ack_number(&d->ack, "reset"), 0);
+        assert_string_equal(decoded_ack_text(&d->ack, "ratelimit"),
+                            "\"per_key\";r=2;t=10");
+    }
+    request(d, "/v1/x", "a");
+    assert_int_equal(decoded_ack_number(&d->ack, "remaining"), 1);
+    request(d, "/v1/x", "a");
+    for (int i = 0; i < 5; i++) {
+        peek(d, "/v1/x", "a");
+        assert_string_equal(decoded_ack_text(&d->ack, "action"), "reject");
+        assert_int_equal(decoded_ack_number(&d->ack, "status"), 429);
+        assert_int_equal(decoded_ack_number(&d->ack, "retry_after"), 5);
+        assert_int_equal(decoded_ack_number(&d->ack, "remaining"), 0);
+        assert_string_equal(decoded_ack_text(&d->ack, "shadow"), "");
+    }
+}
+
+static void peeks_are_counted_apart(void **context)
+{
+    struct decider *d = *context;
+    peek(d, "/v1/x", "a");
+    peek(d, "/nowhere", "a");
+    assert_int_equal(counted(d, COUNTER_PEEKS), 2);
+    assert_int_equal(counted(d, COUNTER_REQUESTS_ALLOWED), 0);
+    assert_int_equal(counted(d, COUNTER_LOCAL_FILLED), 0);
+    for (uint32_t i = 0; i < d->decide.set->n_limits; i++) {
+        for (int j = 0; j < OUTCOMES_N; j++) {
+            assert_int_equal(counter_get_outcome(d->decide.counters, i,
+                                                 (enum outcome)j),
+                             0);
+        }
+    }
+    assert_int_equal(counted(d, COUNTER_ACKS), 2);
+    assert_int_equal(counted(d, COUNTER_ACKS_NEUTRAL), 0);
+}
+
+static void peek_beside_a_check_is_a_check(void **context)
+{
+    struct decider *d = *context;
+    for (int i = 0; i < 2; i++) {
+        decider_begin(d);
+        decider_message(d, i == 0 ? "ratelimit-peek" : "ratelimit-check");
+        decider_text(d, "path", "/v1/x");
+        decider_message(d, i == 0 ? "ratelimit-check" : "ratelimit-peek");
+        decider_text(d, "key", "a");
+        assert_true(decider_decide(d, START_US));
+        assert_int_equal(decoded_ack_number(&d->ack, "remaining"), 1 - i);
+    }
+    assert_int_equal(counted(d, COUNTER_PEEKS), 0);
+    assert_int_equal(counted(d, COUNTER_REQUESTS_ALLOWED), 2);
 }
 
 static void what_is_absent_later_takes_nothing_away(void **context)
@@ -460,12 +537,16 @@ static const char ACTIONS[] = "version: 1\n"
                               "    action: block\n"
                               "    limit: { requests: 1, per: 60s }\n";
 
+/* A peek says so before. */
 static void action_is(struct decider *d, const char *path, const char *action,
                       const char *rule)
 {
-    request(d, path, "a");
-    assert_string_equal(d->ack.actions[0].text, action);
-    assert_string_equal(decoded_ack_text(&d->ack, "rule"), rule);
+    static const char *const messages[] = {"ratelimit-peek", "ratelimit-check"};
+    for (int i = 0; i < 2; i++) {
+        ask(d, messages[i], path, "a");
+        assert_string_equal(d->ack.actions[0].text, action);
+        assert_string_equal(decoded_ack_text(&d->ack, "rule"), rule);
+    }
 }
 
 static void soft_limit_warns_past_its_share(void **context)
@@ -604,6 +685,10 @@ static void lists_decide_before_any_counter(void **context)
     struct decider *d = *context;
     decider_fini(d);
     assert_true(decider_init(d, LISTS));
+    peek(d, "/", "stolen");
+    assert_string_equal(decoded_ack_text(&d->ack, "reason"), "blocklist");
+    peek(d, "/", "monitor");
+    assert_string_equal(decoded_ack_text(&d->ack, "reason"), "allowlist");
     for (int i = 0; i < 2; i++) {
         request(d, "/", "stolen");
         assert_string_equal(d->ack.actions[0].text, "block");
@@ -800,6 +885,9 @@ int main(void)
         TEST(limit_that_is_not_advertised_stays_out_of_fields_and_body),
         TEST(shadow_rule_is_named_and_refuses_nobody),
         TEST(several_check_messages_are_one_request),
+        TEST(peek_says_what_a_check_would_and_charges_nothing),
+        TEST(peeks_are_counted_apart),
+        TEST(peek_beside_a_check_is_a_check),
         TEST(what_is_absent_later_takes_nothing_away),
         TEST(nothing_to_decide_is_a_neutral_ack),
         TEST(own_domain_is_decided),
