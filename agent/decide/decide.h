@@ -129,6 +129,7 @@ struct decide_request {
 /**
  * Begin to decide a NOTIFY.
  *
+ * @param request  take.deadline is set
  * @param notify   a SPOP_EVENT_NOTIFY; only read by this call
  * @param context  kept in the request for `done`
  * @return true when done was or will be called; false when the payload is malformed

@@ -47,7 +47,12 @@ struct connection {
     size_t in_len; /* bytes of an unfinished frame, or held back by back-pressure */
     size_t in_cap;
     uint8_t *in;
-    uint8_t *fragments;     /* the buffer lent to the session, or NULL */
+    uint8_t *fragments;      /* the buffer lent to the session, or NULL */
+    struct pending *pending; /* requests that wait, or whose ACK does: a list */
+    unsigned n_pending;
+    unsigned n_decided; /* of these, whose ACK waits for room */
+    bool is_answered;   /* in the worker's list of those to be flushed */
+    struct connection *next_answered;
     struct spop_writer out; /* not yet taken by the peer from out_off on */
     size_t out_off;
     uint8_t out_buf[CONNECTION_OUT_BYTES];
@@ -81,6 +86,60 @@ static void tell_gone(struct worker_gone *gone)
     ev_async_send(gone->main_loop, &gone->async);
 }
 
+static void unlink_pending(struct pending *pending)
+{
+    struct connection *c = pending->connection;
+    if (pending->prev != NULL) {
+        pending->prev->next = pending->next;
+    } else {
+        c->pending = pending->next;
+    }
+    if (pending->next != NULL) {
+        pending->next->prev = pending->prev;
+    }
+    c->n_pending--;
+    c->n_decided -= pending->state == PENDING_DECIDED;
+}
+
+static void link_pending(struct connection *c, struct pending *pending)
+{
+    pending->state = PENDING_WAITING;
+    pending->change = c->worker->change;
+    pending->prev = NULL;
+    pending->next = c->pending;
+    if (pending->next != NULL) {
+        pending->next->prev = pending;
+    }
+    c->pending = pending;
+    c->n_pending++;
+    c->worker->n_pending++;
+}
+
+/* There will be no ACK for these: stores that answer them later find nobody. */
+static void orphan_pending(struct connection *c)
+{
+    while (c->pending != NULL) {
+        struct pending *pending = c->pending;
+        unlink_pending(pending);
+        pending->connection = NULL;
+        counter_add(pending->request.counters, COUNTER_NOTIFIES_ORPHANED, 1);
+        if (pending->state == PENDING_DECIDED) {
+            worker_end_pending(c->worker, pending);
+        }
+    }
+}
+
+static void forget_answered(struct connection *c)
+{
+    struct connection **at = &c->worker->answered;
+    while (c->is_answered && *at != c) {
+        at = &(*at)->next_answered;
+    }
+    if (c->is_answered) {
+        *at = c->next_answered;
+    }
+}
+
 /* Let go of all but the descriptor, which is answered. */
 static int release(struct connection *c)
 {
@@ -95,6 +154,8 @@ static int release(struct connection *c)
     if (c->next != NULL) {
         c->next->prev = c->prev;
     }
+    orphan_pending(c);
+    forget_answered(c);
     give_fragments_back(c);
     free(c->in);
     free(c);
@@ -119,6 +180,14 @@ static bool has_out_room(const struct connection *c)
     return c->out.cap - c->out.len >= OUT_ROOM_MIN;
 }
 
+/* Whether a frame may be taken. Who is handed over, or ends, takes none while others wait. */
+static bool can_take(const struct connection *c)
+{
+    return c->phase == PHASE_OPEN && has_out_room(c)
+           && c->n_pending < CONNECTION_PENDINGS_MAX
+           && !(c->worker->is_handing_over && c->n_pending > 0);
+}
+
 /* Offer what is pending to the peer, once. Answers what send does. */
 static ssize_t send_pending(struct connection *c)
 {
@@ -130,8 +199,29 @@ static ssize_t send_pending(struct connection *c)
     return n;
 }
 
-/* Write what is pending, as far as the peer takes it; false when the connection broke. */
-static bool flush(struct connection *c, struct instant now)
+/* ACKs that waited for room; whether there were any. Nothing comes after a DISCONNECT. */
+static bool write_decided(struct connection *c)
+{
+    struct pending *next = NULL;
+    bool has_written = false;
+    if (c->phase != PHASE_OPEN) {
+        return false;
+    }
+    for (struct pending *p = c->pending; c->n_decided > 0 && has_out_room(c);
+         p = next) {
+        next = p->next;
+        if (p->state == PENDING_DECIDED) {
+            decide_answer(&p->request, &c->out, c->session.frame_bytes_max);
+            unlink_pending(p);
+            worker_end_pending(c->worker, p);
+            has_written = true;
+        }
+    }
+    return has_written;
+}
+
+/* Write the output, as far as the peer takes it; false when the connection broke. */
+static bool flush_output(struct connection *c, struct instant now)
 {
     while (out_pending(c) > 0) {
         ssize_t n = send_pending(c);
@@ -153,10 +243,43 @@ static bool flush(struct connection *c, struct instant now)
     return true;
 }
 
-static void write_ack(struct decide_request *request)
+/* The same, and what waited for room in it. */
+static bool flush(struct connection *c, struct instant now)
 {
-    struct connection *c = request->context;
+    bool ok = flush_output(c, now);
+    while (ok && c->n_decided > 0 && write_decided(c)) {
+        ok = flush_output(c, now);
+    }
+    return ok;
+}
+
+/* The store answered later: the ACK is written, or waits for room, or nobody is left. */
+static void on_answered_later(struct pending *pending)
+{
+    struct connection *c = pending->connection;
+    if (c == NULL) {
+        worker_end_pending(pending->request.context, pending);
+        return;
+    }
+    pending->state = PENDING_DECIDED;
+    c->n_decided++;
+    if (!c->is_answered) {
+        c->is_answered = true;
+        c->next_answered = c->worker->answered;
+        c->worker->answered = c;
+    }
+}
+
+static void on_decided(struct decide_request *request)
+{
+    struct pending *pending = CONTAINER_OF(request, struct pending, request);
+    struct connection *c = pending->connection;
+    if (pending->state == PENDING_WAITING) {
+        on_answered_later(pending);
+        return;
+    }
     decide_answer(request, &c->out, c->session.frame_bytes_max);
+    pending->state = PENDING_ANSWERED;
 }
 
 static void count_close(struct connection *c, const struct spop_event *event)
@@ -208,10 +331,21 @@ static void on_notify(struct connection *c, const struct spop_event *event,
     if (event->is_fragmented) {
         counter_add(counters, COUNTER_NOTIFIES_FRAGMENTED, 1);
     }
-    if (!decide_notify(&worker->decide, &worker->request, event, now, write_ack, c)) {
+    struct pending *pending = pendings_take(&worker->pendings);
+    bool may_wait = pending != &worker->pendings.last;
+    pending->connection = c;
+    pending->request.take.deadline = instant_add_us(now,
+                                                    may_wait ? WORKER_DEADLINE_US : 0);
+    if (!decide_notify(&worker->decide, &pending->request, event, now, on_decided,
+                       worker)) {
         counter_add(counters, COUNTER_NOTIFIES_MALFORMED, 1);
         end_invalid(c, SPOP_CODE_INVALID);
+    } else if (pending->state == PENDING_BEGUN) {
+        ENSURE(may_wait);
+        link_pending(c, pending);
+        return;
     }
+    pendings_put(&worker->pendings, pending);
 }
 
 /* A NOTIFY begins in fragments: without a buffer left the session refuses it. */
@@ -283,12 +417,12 @@ static void keep(struct connection *c, struct spop_bytes left, bool is_other_fra
     c->in_len = left.len;
 }
 
-/* Act on the whole frames at the beginning of `bytes`, for as long as there is room for
- * answers, and move past them; true when it stopped for want of room. */
+/* Act on the whole frames at the beginning of `bytes`, for as long as they may be taken,
+ * and move past them; true when it stopped before the last. */
 static bool take_frames(struct connection *c, struct spop_bytes *bytes,
                         struct instant now)
 {
-    while (c->phase == PHASE_OPEN && has_out_room(c)) {
+    while (can_take(c)) {
         struct spop_event event;
         size_t n_done = spop_session_next(&c->session, *bytes, &c->out, &event);
         if (event.type == SPOP_EVENT_MORE) {
@@ -305,7 +439,7 @@ static bool take_frames(struct connection *c, struct spop_bytes *bytes,
 }
 
 /* Act on what was received, and write the answers; false when the connection broke. What
- * is held back waits for the peer to read: never while there is room for its answer. */
+ * is held back waits for the peer to read, or for a store: never while it may be taken. */
 static bool process(struct connection *c, struct spop_bytes bytes, struct instant now)
 {
     size_t n_received = bytes.len;
@@ -313,7 +447,7 @@ static bool process(struct connection *c, struct spop_bytes bytes, struct instan
     if (out_pending(c) == 0) {
         c->written_at = now;
     }
-    while (is_held && has_out_room(c)) {
+    while (is_held && can_take(c)) {
         is_held = take_frames(c, &bytes, now);
         if (!flush(c, now)) {
             return false;
@@ -342,17 +476,15 @@ static bool is_drain_deaf(const struct connection *c, struct instant now)
            && instant_diff_us(now, c->worker->drain_began) >= c->worker->drain_read_us;
 }
 
-/* A decision is made where its frame is taken: all there is of a connection is in the
- * socket, `in` and the output, but for fragments that are being put together: for the last
- * of them we wait, no longer than its time limit. A store that answers later has to see
- * to it that no connection goes with an answer under way, and to take no further frame
- * meanwhile. */
+/* All there is of a connection is in the socket, `in` and the output, but for fragments
+ * that are being put together and answers under way: for these we wait, no longer than
+ * their time limits. */
 bool connection_hand_over(struct connection *c)
 {
     if (c->phase != PHASE_OPEN) {
         return true; /* it ends here */
     }
-    if (spop_session_is_assembling(&c->session)) {
+    if (spop_session_is_assembling(&c->session) || c->n_pending > 0) {
         return false;
     }
     struct handover handover = {
@@ -376,7 +508,10 @@ bool connection_hand_over(struct connection *c)
 static void settle(struct connection *c, struct instant now)
 {
     size_t pending = out_pending(c);
-    if (pending == 0 && c->is_input_ended) {
+    if (c->phase != PHASE_OPEN) {
+        orphan_pending(c); /* nothing comes after a DISCONNECT */
+    }
+    if (pending == 0 && c->n_pending == 0 && c->is_input_ended) {
         connection_close(c);
         return;
     }
@@ -390,8 +525,7 @@ static void settle(struct connection *c, struct instant now)
         return;
     }
     bool wants_read = c->phase == PHASE_LINGERING
-                      || (c->phase == PHASE_OPEN && has_out_room(c)
-                          && !c->is_input_ended && !is_drain_deaf(c, now));
+                      || (can_take(c) && !c->is_input_ended && !is_drain_deaf(c, now));
     watch(c, (wants_read ? EV_READ : 0) | (pending > 0 ? EV_WRITE : 0));
 }
 
@@ -456,10 +590,15 @@ static void on_readable(struct connection *c, struct instant now)
     settle(c, now);
 }
 
-static void on_writable(struct connection *c, struct instant now)
+/* Write, and go on with what was held back. */
+static void go_on(struct connection *c, struct instant now)
 {
     bool ok = flush(c, now);
-    if (ok && c->phase == PHASE_OPEN && c->in_len > 0 && has_out_room(c)) {
+    if (ok && c->worker->is_handing_over && c->phase == PHASE_OPEN
+        && connection_hand_over(c)) {
+        return; /* with what is held back */
+    }
+    if (ok && c->in_len > 0 && can_take(c)) {
         struct spop_bytes held = {.ptr = c->in, .len = c->in_len};
         c->begun_at = now; /* nothing was read until now */
         ok = process(c, held, now);
@@ -471,13 +610,26 @@ static void on_writable(struct connection *c, struct instant now)
     settle(c, now);
 }
 
+void connection_flush_answered(struct worker *worker, struct instant now)
+{
+    while (worker->answered != NULL) {
+        struct connection *c = worker->answered;
+        worker->answered = c->next_answered;
+        c->is_answered = false;
+        if (out_pending(c) == 0) {
+            c->written_at = now;
+        }
+        go_on(c, now);
+    }
+}
+
 static void on_io(struct ev_loop *loop, struct ev_io *io, int events)
 {
     struct connection *c = CONTAINER_OF(io, struct connection, io);
     (void)loop;
     struct instant now = clock_now();
     if ((events & EV_WRITE) != 0) {
-        on_writable(c, now);
+        go_on(c, now);
         return; /* the loop comes back for what is still readable */
     }
     on_readable(c, now);
@@ -544,7 +696,7 @@ void connection_adopt(struct worker *worker, struct handover *handover)
         memcpy(c->out_buf, handover->out.ptr, handover->out.len);
         c->begun_at = c->opened_at;
         c->written_at = c->opened_at;
-        on_writable(c, c->opened_at);
+        go_on(c, c->opened_at);
     }
     free(handover);
 }
@@ -588,26 +740,36 @@ static void check_drain(struct connection *c, struct instant now)
     }
     bool is_quiet = is_past(now, c->frame_at, WORKER_DRAIN_QUIET_US)
                     && is_past(now, c->worker->drain_began, WORKER_DRAIN_QUIET_US);
-    if (c->phase == PHASE_OPEN && is_quiet && out_pending(c) == 0) {
+    if (c->phase == PHASE_OPEN && is_quiet && out_pending(c) == 0
+        && c->n_pending == 0) {
         end(c, SPOP_CODE_NORMAL, now);
         return;
     }
     settle(c, now);
 }
 
-/* A frame, or a NOTIFY in fragments, was begun too long ago. What is held back for want
- * of room in the output is not late. */
+/* A frame, or a NOTIFY in fragments, was begun too long ago. What is held back is not
+ * late. */
 static bool is_frame_late(const struct connection *c, struct instant now)
 {
-    bool is_frame_begun = c->in_len > 0 && has_out_room(c);
+    bool is_frame_begun = c->in_len > 0 && can_take(c);
     return (is_frame_begun && is_past(now, c->begun_at, CONNECTION_FRAME_US))
            || (spop_session_is_assembling(&c->session)
                && is_past(now, c->fragment_at, CONNECTION_FRAME_US));
 }
 
+/* The peer takes nothing of the output. ACKs that find no room hold requests of the pool,
+ * so these wait shorter. */
+static bool is_unread(const struct connection *c, struct instant now)
+{
+    return out_pending(c) > 0
+           && is_past(now, c->written_at,
+                      c->n_decided > 0 ? CONNECTION_UNREAD_US : CONNECTION_WRITE_US);
+}
+
 void connection_check_timers(struct connection *c, struct instant now)
 {
-    if (out_pending(c) > 0 && is_past(now, c->written_at, CONNECTION_WRITE_US)) {
+    if (is_unread(c, now)) {
         counter_add(c->worker->decide.counters, COUNTER_TIMEOUTS, 1);
         connection_close(c);
         return;

@@ -65,7 +65,7 @@ static void on_sweep(struct ev_loop *loop, struct ev_timer *timer, int events)
     if (worker->is_handing_over) {
         hand_over(worker);
     }
-    if (worker->is_draining && worker->connections == NULL) {
+    if (worker->is_draining && worker->connections == NULL && worker->n_pending == 0) {
         ev_break(loop, EVBREAK_ALL);
     }
 }
@@ -90,13 +90,43 @@ static void begin_handing_over(struct worker *worker, int channel_fd, unsigned u
     hand_over(worker);
 }
 
-/* Requests are decided within one turn of the loop, so none is under way now. Once there
- * are some that wait for an answer, the old set is left only after the last of them. */
+static void tell_changed(struct worker *worker)
+{
+    atomic_store_explicit(&worker->changed, worker->change, memory_order_release);
+    ev_async_send(worker->gone->main_loop, &worker->gone->async);
+}
+
+/* The old set is left when the last request that it was begun under has its answer. Main
+ * makes no other change before that. */
 static void change_rules(struct worker *worker, const struct letter *letter)
 {
+    ENSURE(worker->n_pending_old == 0);
     decide_change(&worker->decide, letter->set, letter->counters);
-    atomic_store_explicit(&worker->changed, letter->change, memory_order_release);
-    ev_async_send(worker->gone->main_loop, &worker->gone->async);
+    worker->change = letter->change;
+    worker->n_pending_old = worker->n_pending;
+    if (worker->n_pending_old == 0) {
+        tell_changed(worker);
+    }
+}
+
+void worker_end_pending(struct worker *worker, struct pending *pending)
+{
+    worker->n_pending--;
+    if (pending->change != worker->change && --worker->n_pending_old == 0) {
+        tell_changed(worker);
+    }
+    pendings_put(&worker->pendings, pending);
+}
+
+/* What stores answered in this turn of the loop is written before the next. */
+static void on_prepare(struct ev_loop *loop, struct ev_prepare *prepare, int events)
+{
+    struct worker *worker = CONTAINER_OF(prepare, struct worker, prepare);
+    (void)loop;
+    (void)events;
+    if (worker->answered != NULL) {
+        connection_flush_answered(worker, clock_now());
+    }
 }
 
 static void on_letter(struct ev_loop *loop, struct ev_async *async, int events)
@@ -178,6 +208,8 @@ struct worker *worker_start(unsigned idx, const struct decide *decide,
     }
     ev_async_init(&worker->async, on_letter);
     ev_async_start(worker->loop, &worker->async);
+    ev_prepare_init(&worker->prepare, on_prepare);
+    ev_prepare_start(worker->loop, &worker->prepare);
     ev_timer_init(&worker->sweep, on_sweep, WORKER_SWEEP_MS / 1000.0,
                   WORKER_SWEEP_MS / 1000.0);
     ev_timer_start(worker->loop, &worker->sweep);

@@ -44,6 +44,7 @@
 
 #include "agent/decide/decide.h"
 #include "agent/net/mailbox.h"
+#include "agent/net/pending.h"
 
 enum {
     WORKER_READ_BYTES = SPOP_PREFIX_BYTES + SPOP_FRAME_SIZE_MAX,
@@ -83,7 +84,12 @@ struct worker {
     /* the worker's own */
     struct ev_loop *loop;
     struct ev_timer sweep;
+    struct ev_prepare prepare;
     struct connection *connections; /* a list */
+    struct connection *answered;    /* those with ACKs that came later, to be flushed */
+    unsigned n_pending;             /* requests that wait, or whose ACK does */
+    unsigned n_pending_old; /* of these, begun under the rules before the last */
+    unsigned change;        /* number of the last change of rules */
     bool is_handing_over;
     int channel_fd;   /* while handing over: to the successor; the worker's own */
     unsigned upgrade; /* likewise: its number */
@@ -93,9 +99,11 @@ struct worker {
     struct instant drain_began;
     int64_t drain_read_us;    /* how long busy connections are read */
     struct instant warned_at; /* of short memory */
-    struct decide_request request;
+    struct pendings pendings;
     uint8_t read_buf[WORKER_READ_BYTES];
 };
+
+#define WORKER_DEADLINE_US (5 * US_PER_MS) /* from a whole frame to its verdict */
 
 /** Start a worker's thread; `decide` is copied. @return the worker, or NULL */
 MUST_USE struct worker *worker_start(unsigned idx, const struct decide *decide,
@@ -104,6 +112,9 @@ MUST_USE struct worker *worker_start(unsigned idx, const struct decide *decide,
 
 /** Post a letter: one for each connection, one to drain, and those of an upgrade. */
 void worker_post(struct worker *worker, struct letter letter);
+
+/** A request that was pending is not any more. For its connection. */
+void worker_end_pending(struct worker *worker, struct pending *pending);
 
 /** How often the loop has turned, roughly; stands still when the worker does. */
 uint32_t worker_n_turns(const struct worker *worker);

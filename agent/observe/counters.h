@@ -31,6 +31,8 @@
       "Fragmented NOTIFYs given up by HAProxy, without an ACK")                        \
     X(NOTIFIES_WITHOUT_ROOM, "notifies_without_room_total",                            \
       "Fragmented NOTIFYs too large or too many, without a verdict")                   \
+    X(NOTIFIES_ORPHANED, "notifies_orphaned_total",                                    \
+      "NOTIFYs whose connection went before the answer")                               \
     X(ACKS, "acks_total", "ACK frames written to a connection's output")               \
     X(ACKS_NEUTRAL, "acks_neutral_total", "ACKs without a decision")                   \
     X(ACTIONS_LEFT_OUT, "actions_left_out_total", "Variables without room in an ACK")  \

@@ -16,7 +16,8 @@
  *            back is settling to 0. Best effort: nobody waits for it, and what comes too
  *            late changes nothing. What nothing settles stays charged.
  * Ownership: a take and its charges belong to the caller and stay in place until `done`.
- *            Keys are views that live as long.
+ *            Keys are views that may go when store_take returns: a store that completes
+ *            later points them at bytes of its own, the same for the same key.
  * Threads:   a take is begun, completed and its `done` called on one thread. Whether
  *            threads may share a store is said by each store.
  * Errors:    none reaches the caller: what a store cannot answer is answered by policy.
@@ -56,6 +57,8 @@ typedef void store_done_fn(struct store_take *take);
 
 struct store_take {
     struct instant now;
+    struct instant deadline; /* when it is over, what is there by then decides; where that
+                              * is not after `now`, take completes before it returns */
     unsigned n_charges;
     bool is_peek;
     bool is_allowed;           /* out: no charge was refused but lenient ones */

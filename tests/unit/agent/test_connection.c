@@ -95,7 +95,8 @@ static int tear_down(void **context)
     store_free(f.worker.decide.store);
     bool adds_up = count(COUNTER_NOTIFIES)
                    == count(COUNTER_ACKS) + count(COUNTER_NOTIFIES_MALFORMED)
-                          + count(COUNTER_NOTIFIES_ABORTED);
+                          + count(COUNTER_NOTIFIES_ABORTED)
+                          + count(COUNTER_NOTIFIES_ORPHANED);
     counters_free(f.worker.decide.counters);
     decide_set_free(f.set);
     return !adds_up;
@@ -474,6 +475,8 @@ static void adopt(int ends[2])
     assert_non_null(handover);
     assert_null(f.worker.connections);
     successor = f.worker;
+    successor.pendings.free = NULL;
+    successor.pendings.n_used = 0;
     successor.n_handed = 0;
     successor.is_handing_over = false;
     f.gone.n_open = 1;

@@ -158,7 +158,8 @@ static int tear_down(void **context)
     loop_thread_fini(&f.main_loop);
     bool adds_up = sum(COUNTER_NOTIFIES)
                    == sum(COUNTER_ACKS) + sum(COUNTER_NOTIFIES_MALFORMED)
-                          + sum(COUNTER_NOTIFIES_ABORTED);
+                          + sum(COUNTER_NOTIFIES_ABORTED)
+                          + sum(COUNTER_NOTIFIES_ORPHANED);
     for (int i = 0; i < WORKERS; i++) {
         counters_free(f.counters[i]);
     }
