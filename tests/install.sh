@@ -6,7 +6,7 @@ set -euo pipefail
 declare -A packages=(
     [build]="cmake ninja-build gcc libc6-dev pkgconf libev-dev libyaml-dev libsodium-dev libsystemd-dev libcmocka-dev"
     [demo]="haproxy curl"
-    [test]="haproxy varnish socat curl systemd tzdata"
+    [test]="haproxy varnish socat curl faketime systemd tzdata"
     [service]="debootstrap"
     [fuzz]="clang libclang-rt-14-dev"
     [coverage]="gcovr"

@@ -45,7 +45,8 @@ static char *read_document(const char *path, size_t *len)
 static void shipped_files(void **context)
 {
     (void)context;
-    static const char *const paths[] = {"haproxy/rules.yaml"};
+    static const char *const paths[] = {"haproxy/rules.yaml",
+                                        "rules/examples/everything.yaml"};
     for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
         size_t len = 0;
         char *text = read_document(paths[i], &len);
