@@ -2,7 +2,7 @@
  * @file rules/ast.h  A checked rules file, before it is compiled.
  *
  * Model:     what the file says, in file order, with marks where checks still need them.
- * Ownership: everything lies in the arena given to rules_ast_parse.
+ * Ownership: everything lies in the arena given to rules_ast_parse, or in the trees.
  * Threads:   one thread.
  * Errors:    diagnostics; the tree is only good when none were added.
  */
@@ -36,6 +36,7 @@ struct rules_ast_value {
 /** A descriptor and what it must be. */
 struct rules_ast_condition {
     uint32_t slot;
+    struct rules_mark mark;
     bool is_negated;   /* everything else, also nothing, matches */
     uint32_t n_values; /* all different; none: any value that is present */
     struct rules_ast_value *values;
@@ -58,6 +59,7 @@ struct rules_ast_cost {
 /** Of a rule that is settled after the response. */
 struct rules_ast_charge {
     bool is_settled;
+    struct rules_mark mark;
     bool has_reserve; /* else the cost is taken at the request */
     int64_t reserve;
     struct rules_ast_match when; /* it stays charged */
@@ -84,6 +86,9 @@ struct rules_ast_part {
 struct rules_ast_limit {
     const char *name; /* empty: a rule's only limit */
     struct rules_mark name_mark;
+    struct rules_mark mark;
+    struct rules_mark requests_mark;
+    struct rules_mark per_mark;
     enum rules_algorithm algorithm;
     int64_t requests;
     int64_t burst;
@@ -103,9 +108,16 @@ struct rules_ast_plan {
     } numbers[RULES_LIMITS_MAX]; /* of each limit of the rule */
 };
 
+/** Marks of fields that come from `defaults` lie there; line 0: not given. */
 struct rules_ast_rule {
     const char *name;
     struct rules_mark name_mark;
+    struct rules_mark mark;
+    struct rules_mark key_mark;
+    struct rules_mark match_mark;
+    struct rules_mark review_by_mark;
+    struct rules_mark expires_mark;
+    struct rules_mark store_mark;
     const char *owner;   /* NULL: not given */
     int64_t review_by_s; /* RULES_NEVER_S: not given */
     int64_t expires_s;   /* the same */
@@ -150,16 +162,18 @@ struct rules_ast {
     struct rules_ast_list *lists;
 };
 
+struct rules_file;
+
 /** @return how many limits plans make */
 uint32_t rules_ast_variants(const struct rules_ast *ast);
 
 /**
- * Check a tree against the language.
+ * Check the trees of a file against the language.
  *
  * @param ast  filled, as far as the file is right
  * @errors one diagnostic for each fault of the file
  */
-void rules_ast_parse(const struct yamltree *tree, struct rules_arena *arena,
+void rules_ast_parse(const struct rules_file *file, struct rules_arena *arena,
                      struct rules_diags *diags, struct rules_ast *ast);
 
 #endif

@@ -1,6 +1,7 @@
 #include "rules/diag.h"
 
 #include <stdbool.h>
+#include <string.h>
 
 enum {
     MESSAGE_BYTES_MAX = 1024
@@ -79,14 +80,15 @@ static bool is_continuation(uint8_t byte)
 static struct rules_mark mark_within(struct rules_mark mark, const uint8_t *source,
                                      size_t len)
 {
-    struct rules_mark end = {1, 1};
+    struct rules_mark end = {.line = 1, .column = 1, .file = mark.file};
     size_t off = 0;
 
     while (off < len && end.line < mark.line) {
         size_t n = break_len(source + off, len - off);
 
         if (n > 0) {
-            end = (struct rules_mark){end.line + 1, 1};
+            end.line++;
+            end.column = 1;
         } else {
             end.column += !is_continuation(source[off]);
         }
@@ -128,27 +130,33 @@ static void source_set(struct rules_diag *diag, const uint8_t *source, size_t le
     diag->caret_off = column - skip <= n ? column - skip : (uint32_t)n;
 }
 
-static bool is_before(struct rules_mark a, struct rules_mark b)
-{
-    return a.line != b.line ? a.line < b.line : a.column < b.column;
-}
-
 /** Checks find things in their own order; people read from top to bottom. */
 static struct rules_diag *diag_insert(struct rules_diags *diags, struct rules_mark mark)
 {
     uint32_t i = diags->n_kept++;
 
-    for (; i > 0 && is_before(mark, diags->kept[i - 1].mark); i--) {
+    for (; i > 0 && rules_mark_compare(mark, diags->kept[i - 1].mark) < 0; i--) {
         diags->kept[i] = diags->kept[i - 1];
     }
     return &diags->kept[i];
 }
 
+/* The end of a long name says more than its beginning. */
+static void file_set(struct rules_diag *diag, const char *name)
+{
+    size_t len = strlen(name);
+    size_t skip = len < RULES_DIAG_NAME_BYTES_MAX ? 0
+                                                  : len + 1 - RULES_DIAG_NAME_BYTES_MAX;
+
+    (void)snprintf(diag->file, sizeof diag->file, "%s", name + skip);
+}
+
 /* NOLINTNEXTLINE(readability-function-size): a diagnostic has this many parts */
 void rules_diags_vadd(struct rules_diags *diags, enum rules_severity severity,
-                      struct rules_mark mark, const char *source, size_t source_len,
+                      struct rules_mark mark, const struct rules_text *text,
                       const char *code, const char *format, va_list args)
 {
+    bool has_lines = text != NULL && text->bytes != NULL;
     char message[MESSAGE_BYTES_MAX];
 
     if (severity == RULES_ERROR) {
@@ -160,31 +168,40 @@ void rules_diags_vadd(struct rules_diags *diags, enum rules_severity severity,
         return;
     }
 
-    if (source != NULL) {
-        mark = mark_within(mark, (const uint8_t *)source, source_len);
+    if (has_lines) {
+        mark = mark_within(mark, (const uint8_t *)text->bytes, text->len);
     }
     struct rules_diag *diag = diag_insert(diags, mark);
 
     *diag = (struct rules_diag){.severity = severity, .mark = mark, .code = code};
+    if (text != NULL && text->name != NULL) {
+        file_set(diag, text->name);
+    }
     if (vsnprintf(message, sizeof message, format, args) < 0) {
         message[0] = '\0';
     }
     text_set(diag->text, message);
-    if (source != NULL && mark.line > 0) {
-        source_set(diag, (const uint8_t *)source, source_len);
+    if (has_lines && mark.line > 0) {
+        source_set(diag, (const uint8_t *)text->bytes, text->len);
     }
 }
 
 /* NOLINTNEXTLINE(readability-function-size): a diagnostic has this many parts */
 void rules_diags_add(struct rules_diags *diags, enum rules_severity severity,
-                     struct rules_mark mark, const char *source, size_t source_len,
+                     struct rules_mark mark, const struct rules_text *text,
                      const char *code, const char *format, ...)
 {
     va_list args;
 
     va_start(args, format);
-    rules_diags_vadd(diags, severity, mark, source, source_len, code, format, args);
+    rules_diags_vadd(diags, severity, mark, text, code, format, args);
     va_end(args);
+}
+
+const char *rules_diag_file(const struct rules_diags *diags,
+                            const struct rules_diag *diag)
+{
+    return diag->file[0] != '\0' ? diag->file : diags->file;
 }
 
 /* A stream that cannot be written keeps its own error flag; nothing to add here. */
@@ -209,7 +226,7 @@ void rules_diags_print(const struct rules_diags *diags, FILE *out)
     uint32_t n_more = diags->n_errors + diags->n_warnings - diags->n_kept;
 
     for (uint32_t i = 0; i < diags->n_kept; i++) {
-        diag_print(diags->file, &diags->kept[i], out);
+        diag_print(rules_diag_file(diags, &diags->kept[i]), &diags->kept[i], out);
     }
     if (n_more > 0) {
         (void)fprintf(out, "%s: %u more not shown\n", diags->file, n_more);

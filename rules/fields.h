@@ -11,9 +11,10 @@
 #define RULES_FIELDS_H
 
 #include "rules/ast.h"
+#include "rules/file.h"
 
 struct rules_parse {
-    const struct yamltree *tree;
+    const struct rules_file *file;
     struct rules_diags *diags;
     struct rules_arena *arena;
     struct rules_ast *ast;
@@ -39,7 +40,7 @@ enum {
 
 /** Report an error at a mark of the file. */
 #define RULES_FAIL(parse, mark, code, ...) \
-    yamltree_diag((parse)->tree, (parse)->diags, RULES_ERROR, mark, code, __VA_ARGS__)
+    rules_file_diag((parse)->file, (parse)->diags, RULES_ERROR, mark, code, __VA_ARGS__)
 
 /**
  * Read a mapping field by field.

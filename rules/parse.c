@@ -75,6 +75,7 @@ static void read_review_by(struct rules_parse *parse, const struct yamltree_node
     struct rules_ast_rule *rule = into;
 
     rules_moment_read(parse, node, &rule->review_by_s);
+    rule->review_by_mark = node->mark;
 }
 
 static void read_expires(struct rules_parse *parse, const struct yamltree_node *node,
@@ -83,6 +84,7 @@ static void read_expires(struct rules_parse *parse, const struct yamltree_node *
     struct rules_ast_rule *rule = into;
 
     rules_moment_read(parse, node, &rule->expires_s);
+    rule->expires_mark = node->mark;
 }
 
 static void read_share(struct rules_parse *parse, const struct yamltree_node *node,
@@ -174,7 +176,9 @@ static void read_store(struct rules_parse *parse, const struct yamltree_node *no
                                            {"lease", -1},
                                            {"sync", -1}};
 
-    (void)into; /* there is one store so far */
+    struct rules_ast_rule *rule = into;
+
+    rule->store_mark = node->mark; /* there is one store so far */
     (void)CHOICE_READ(parse, node, stores);
 }
 
@@ -499,6 +503,7 @@ static void read_rules(struct rules_parse *parse, const struct yamltree_node *no
         struct rules_ast_rule *rule = &ast->rules[ast->n_rules++];
 
         *rule = parse->rule;
+        rule->mark = it->mark;
         if (rules_fields_read(parse, it, "rule", rule_fields, N_RULE_FIELDS, rule)) {
             pairs_check(parse, it);
             mode_check(parse, it, rule);
@@ -545,11 +550,12 @@ enum {
     N_FILE_FIELDS = sizeof file_fields / sizeof file_fields[0]
 };
 
-void rules_ast_parse(const struct yamltree *tree, struct rules_arena *arena,
+void rules_ast_parse(const struct rules_file *file, struct rules_arena *arena,
                      struct rules_diags *diags, struct rules_ast *ast)
 {
     static const struct rules_bytes ip = {(const uint8_t *)"ip", 2};
-    struct rules_parse parse = {.tree = tree,
+    const struct yamltree_node *root = yamltree_root(rules_file_tree(file, 0));
+    struct rules_parse parse = {.file = file,
                                 .diags = diags,
                                 .arena = arena,
                                 .ast = ast};
@@ -557,9 +563,8 @@ void rules_ast_parse(const struct yamltree *tree, struct rules_arena *arena,
     *ast = (struct rules_ast){.slot_path = -1, .slot_plan = -1};
     ast->slots[RULES_SLOT_IP] = ip;
     ast->n_slots = 1;
-    if (yamltree_root(tree)->kind == YAMLTREE_MAPPING) {
-        preamble_read(&parse, yamltree_root(tree), &parse.rule);
+    if (root->kind == YAMLTREE_MAPPING) {
+        preamble_read(&parse, root, &parse.rule);
     }
-    (void)rules_fields_read(&parse, yamltree_root(tree), "file", file_fields,
-                            N_FILE_FIELDS, ast);
+    (void)rules_fields_read(&parse, root, "file", file_fields, N_FILE_FIELDS, ast);
 }

@@ -48,7 +48,7 @@ void rules_field_charge(struct rules_parse *parse, const struct yamltree_node *n
                                                 {"reserve", read_reserve, false},
                                                 {"when", read_when, false}};
     struct rules_ast_rule *rule = into;
-    struct rules_ast_charge charge = {.is_settled = true};
+    struct rules_ast_charge charge = {.is_settled = true, .mark = node->mark};
 
     if (rules_fields_read(parse, node, "charge", fields,
                           sizeof fields / sizeof fields[0], &charge)) {

@@ -107,6 +107,7 @@ void rules_field_key(struct rules_parse *parse, const struct yamltree_node *node
 {
     struct rules_ast_rule *rule = into;
 
+    rule->key_mark = node->mark;
     if (!rules_node_is(parse, node, YAMLTREE_SEQUENCE, "key")) {
         return;
     }

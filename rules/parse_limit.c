@@ -327,11 +327,18 @@ static void limit_add(struct rules_parse *parse, const struct yamltree_node *nod
     *limit = (struct rules_ast_limit){
         .name = draft.name,
         .name_mark = draft.name_mark,
+        .mark = node->mark,
         .algorithm = algorithm_of(&draft),
         .requests = draft.requests,
         .burst = draft.burst > 0 ? draft.burst : draft.requests,
         .per_us = draft.per_us,
     };
+    if (draft.requests_node != NULL) {
+        limit->requests_mark = draft.requests_node->mark;
+    }
+    if (draft.per_node != NULL) {
+        limit->per_mark = draft.per_node->mark;
+    }
     draft_check(parse, &draft, limit->algorithm);
     if (draft.is_calendar) {
         limit->calendar.unit = draft.unit;

@@ -81,7 +81,8 @@ static void descriptor_read(struct rules_parse *parse, const struct yamltree_nod
         return;
     }
     list->is_block = is_block;
-    list->condition = (struct rules_ast_condition){.slot = (uint32_t)slot};
+    list->condition = (struct rules_ast_condition){.slot = (uint32_t)slot,
+                                                   .mark = node->key_mark};
     list->condition.values = rules_parse_array(parse, node->n_children,
                                                sizeof *list->condition.values);
     if (list->condition.values == NULL) {

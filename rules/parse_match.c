@@ -301,6 +301,7 @@ void rules_match_read(struct rules_parse *parse, const struct yamltree_node *nod
         }
         match->n_conditions++;
         condition->slot = (uint32_t)slot;
+        condition->mark = it->key_mark;
         condition_read(parse, it, condition);
     }
 }
@@ -310,5 +311,6 @@ void rules_field_match(struct rules_parse *parse, const struct yamltree_node *no
 {
     struct rules_ast_rule *rule = into;
 
+    rule->match_mark = node->mark;
     rules_match_read(parse, node, &rule->match);
 }

@@ -10,13 +10,7 @@ static int item_compare(const void *left, const void *right)
     const struct rules_unique_item *b = right;
     int order = rules_bytes_compare(a->text, b->text);
 
-    if (order != 0) {
-        return order;
-    }
-    if (a->mark.line != b->mark.line) {
-        return a->mark.line < b->mark.line ? -1 : 1;
-    }
-    return (a->mark.column > b->mark.column) - (a->mark.column < b->mark.column);
+    return order != 0 ? order : rules_mark_compare(a->mark, b->mark);
 }
 
 void rules_unique_check(struct rules_unique_item *items, size_t n,

@@ -11,8 +11,8 @@
 struct yamltree {
     struct rules_arena arena;
     const struct yamltree_node *root;
-    const char *source;
-    size_t source_len;
+    struct rules_text text;
+    uint32_t file;
 };
 
 /** A collection that is still being filled. */
@@ -27,7 +27,7 @@ struct builder {
     struct yamltree *tree;
     struct rules_diags *diags;
     struct yamltree_node *root;
-    uint32_t n_events;
+    struct yamltree_sum *sum;
     uint32_t n_documents;
     uint32_t depth;
     struct frame frames[YAMLTREE_DEPTH_MAX];
@@ -65,14 +65,26 @@ void yamltree_diag(const struct yamltree *tree, struct rules_diags *diags,
     va_list args;
 
     va_start(args, format);
-    rules_diags_vadd(diags, severity, mark, tree->source, tree->source_len, code,
-                     format, args);
+    rules_diags_vadd(diags, severity, mark, &tree->text, code, format, args);
     va_end(args);
 }
 
-static struct rules_mark mark_of(yaml_mark_t mark)
+const struct rules_text *yamltree_text(const struct yamltree *tree)
 {
-    return (struct rules_mark){(uint32_t)mark.line + 1, (uint32_t)mark.column + 1};
+    return &tree->text;
+}
+
+static struct rules_mark mark_of(const struct builder *b, yaml_mark_t mark)
+{
+    return (struct rules_mark){.line = (uint32_t)mark.line + 1,
+                               .column = (uint32_t)mark.column + 1,
+                               .file = b->tree->file};
+}
+
+/** The file as a whole. */
+static struct rules_mark mark_whole(const struct builder *b)
+{
+    return (struct rules_mark){.file = b->tree->file};
 }
 
 /** Report what ends the reading. */
@@ -85,7 +97,7 @@ static bool refuse(struct builder *b, struct rules_mark mark, const char *code,
 
 static bool refuse_memory(struct builder *b)
 {
-    return refuse(b, (struct rules_mark){0}, rules_code_out_of_memory, "out of memory");
+    return refuse(b, mark_whole(b), rules_code_out_of_memory, "out of memory");
 }
 
 /** Length of the well-formed UTF-8 character at p (RFC 3629), or 0. */
@@ -131,9 +143,9 @@ static const char *character_fault(const uint8_t *p, size_t len, size_t *charact
 /* Checked before the reader sees a byte: it would guess an encoding from the first ones. */
 static bool check_encoding(struct builder *b)
 {
-    const uint8_t *p = (const uint8_t *)b->tree->source;
-    size_t left = b->tree->source_len;
-    struct rules_mark mark = {1, 1};
+    const uint8_t *p = (const uint8_t *)b->tree->text.bytes;
+    size_t left = b->tree->text.len;
+    struct rules_mark mark = {.line = 1, .column = 1, .file = b->tree->file};
 
     while (left > 0) {
         size_t n;
@@ -144,7 +156,8 @@ static bool check_encoding(struct builder *b)
         }
         mark.column++;
         if (*p == '\n') {
-            mark = (struct rules_mark){mark.line + 1, 1};
+            mark.line++;
+            mark.column = 1;
         }
         p += n;
         left -= n;
@@ -155,7 +168,7 @@ static bool check_encoding(struct builder *b)
 static bool check_event(struct builder *b, const yaml_event_t *event,
                         const yaml_char_t *anchor, const yaml_char_t *tag)
 {
-    struct rules_mark mark = mark_of(event->start_mark);
+    struct rules_mark mark = mark_of(b, event->start_mark);
 
     if (anchor != NULL) {
         return refuse(b, mark, rules_code_yaml_anchor,
@@ -178,7 +191,7 @@ static struct yamltree_node *node_new(struct builder *b, enum yamltree_kind kind
         return NULL;
     }
     node->kind = kind;
-    node->mark = mark_of(event->start_mark);
+    node->mark = mark_of(b, event->start_mark);
     return node;
 }
 
@@ -214,7 +227,7 @@ static bool node_attach(struct builder *b, struct yamltree_node *node)
 static bool key_take(struct builder *b, struct frame *frame, const char *text,
                      const yaml_event_t *event)
 {
-    struct rules_mark mark = mark_of(event->start_mark);
+    struct rules_mark mark = mark_of(b, event->start_mark);
 
     if (event->data.scalar.style == YAML_PLAIN_SCALAR_STYLE
         && strcmp(text, "<<") == 0) {
@@ -233,7 +246,7 @@ static bool on_scalar(struct builder *b, const yaml_event_t *event)
 {
     const char *value = (const char *)event->data.scalar.value;
     size_t len = event->data.scalar.length;
-    struct rules_mark mark = mark_of(event->start_mark);
+    struct rules_mark mark = mark_of(b, event->start_mark);
     struct frame *frame = b->depth > 0 ? &b->frames[b->depth - 1] : NULL;
     char *text;
 
@@ -270,7 +283,7 @@ static bool on_start(struct builder *b, const yaml_event_t *event,
                      enum yamltree_kind kind)
 {
     if (b->depth == YAMLTREE_DEPTH_MAX) {
-        return refuse(b, mark_of(event->start_mark), rules_code_yaml_depth,
+        return refuse(b, mark_of(b, event->start_mark), rules_code_yaml_depth,
                       "nested more than 32 deep");
     }
 
@@ -317,7 +330,7 @@ static bool on_end(struct builder *b)
 
 static bool on_document(struct builder *b, const yaml_event_t *event)
 {
-    struct rules_mark mark = mark_of(event->start_mark);
+    struct rules_mark mark = mark_of(b, event->start_mark);
 
     if (b->n_documents++ > 0) {
         return refuse(b, mark, rules_code_yaml_documents,
@@ -333,11 +346,14 @@ static bool on_document(struct builder *b, const yaml_event_t *event)
 
 static bool on_event(struct builder *b, const yaml_event_t *event)
 {
-    struct rules_mark mark = mark_of(event->start_mark);
+    struct rules_mark mark = mark_of(b, event->start_mark);
 
-    if (++b->n_events > YAMLTREE_EVENTS_MAX) {
+    if (++b->sum->n_events > YAMLTREE_EVENTS_MAX) {
         return refuse(b, mark, rules_code_yaml_events,
-                      "the file has more than 200000 values and collections");
+                      b->tree->file == 0
+                          ? "the file has more than 200000 values and collections"
+                          : "with this file there are more than 200000 values and "
+                            "collections");
     }
     switch (event->type) {
     case YAML_DOCUMENT_START_EVENT:
@@ -370,8 +386,9 @@ static bool on_event(struct builder *b, const yaml_event_t *event)
 static bool refuse_syntax(struct builder *b, const yaml_parser_t *parser)
 {
     /* A fault of single bytes has no mark of its own: the reader's place is near it. */
-    struct rules_mark mark = mark_of(
-        parser->error == YAML_READER_ERROR ? parser->mark : parser->problem_mark);
+    bool is_reader = parser->error == YAML_READER_ERROR;
+    struct rules_mark mark = mark_of(b,
+                                     is_reader ? parser->mark : parser->problem_mark);
 
     if (parser->error == YAML_MEMORY_ERROR) {
         return refuse_memory(b);
@@ -396,8 +413,7 @@ static bool build(struct builder *b, yaml_parser_t *parser)
         yaml_event_delete(&event);
     }
     if (is_good && b->root == NULL) {
-        return refuse(b, (struct rules_mark){0}, rules_code_yaml_empty,
-                      "the file says nothing");
+        return refuse(b, mark_whole(b), rules_code_yaml_empty, "the file says nothing");
     }
     return is_good;
 }
@@ -411,44 +427,65 @@ static bool build_from_source(struct builder *b)
         return refuse_memory(b);
     }
     yaml_parser_set_encoding(&parser, YAML_UTF8_ENCODING);
-    yaml_parser_set_input_string(&parser, (const unsigned char *)b->tree->source,
-                                 b->tree->source_len);
+    yaml_parser_set_input_string(&parser, (const unsigned char *)b->tree->text.bytes,
+                                 b->tree->text.len);
     is_good = build(b, &parser);
     yaml_parser_delete(&parser);
     return is_good;
 }
 
-static struct yamltree *tree_new(const char *text, size_t len)
+static bool text_copy(const struct rules_text *from, struct rules_arena *arena,
+                      struct rules_text *to)
+{
+    to->len = from->len;
+    to->bytes = rules_arena_dup(arena, from->bytes, from->len);
+    if (from->name != NULL) {
+        to->name = rules_arena_dup(arena, from->name, strlen(from->name));
+    }
+    return to->bytes != NULL && (from->name == NULL || to->name != NULL);
+}
+
+static struct yamltree *tree_new(const struct rules_text *text, uint32_t file)
 {
     struct rules_arena arena = {NULL};
     struct yamltree *tree = rules_arena_array(&arena, 1, sizeof *tree);
-    const char *source = rules_arena_dup(&arena, text, len);
 
-    if (tree == NULL || source == NULL) {
+    if (tree == NULL || !text_copy(text, &arena, &tree->text)) {
         rules_arena_fini(&arena);
         return NULL;
     }
     tree->arena = arena;
-    tree->source = source;
-    tree->source_len = len;
+    tree->file = file;
     return tree;
 }
 
-struct yamltree *yamltree_parse(const char *text, size_t len, struct rules_diags *diags)
+/** Report what there is no tree for. */
+static struct yamltree *refuse_file(const struct rules_text *text, uint32_t file,
+                                    struct rules_diags *diags, const char *code,
+                                    const char *problem)
 {
-    struct builder b = {.diags = diags};
+    rules_diags_add(diags, RULES_ERROR, (struct rules_mark){.file = file},
+                    &(struct rules_text){.name = text->name}, code, "%s", problem);
+    return NULL;
+}
+
+struct yamltree *yamltree_parse_file(const struct rules_text *text, uint32_t file,
+                                     struct yamltree_sum *sum,
+                                     struct rules_diags *diags)
+{
+    struct builder b = {.diags = diags, .sum = sum};
     uint32_t n_errors = diags->n_errors;
 
-    if (len > RULES_FILE_BYTES_MAX) {
-        rules_diags_add(diags, RULES_ERROR, (struct rules_mark){0}, NULL, 0,
-                        rules_code_file_too_large, "the file is larger than 4 MiB");
-        return NULL;
+    if (text->len > RULES_FILE_BYTES_MAX - sum->n_bytes) {
+        return refuse_file(text, file, diags, rules_code_file_too_large,
+                           file == 0 ? "the file is larger than 4 MiB"
+                                     : "with this file there are more than 4 MiB");
     }
-    b.tree = tree_new(text, len);
+    sum->n_bytes += text->len;
+    b.tree = tree_new(text, file);
     if (b.tree == NULL) {
-        rules_diags_add(diags, RULES_ERROR, (struct rules_mark){0}, NULL, 0,
-                        rules_code_out_of_memory, "out of memory");
-        return NULL;
+        return refuse_file(text, file, diags, rules_code_out_of_memory,
+                           "out of memory");
     }
     if (!check_encoding(&b) || !build_from_source(&b) || diags->n_errors > n_errors) {
         yamltree_free(b.tree);
@@ -456,4 +493,12 @@ struct yamltree *yamltree_parse(const char *text, size_t len, struct rules_diags
     }
     b.tree->root = b.root;
     return b.tree;
+}
+
+struct yamltree *yamltree_parse(const char *text, size_t len, struct rules_diags *diags)
+{
+    struct yamltree_sum sum = {0};
+
+    return yamltree_parse_file(&(struct rules_text){.bytes = text, .len = len}, 0, &sum,
+                               diags);
 }

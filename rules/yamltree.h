@@ -8,8 +8,8 @@
  * Threads:   a tree is read-only after yamltree_parse.
  * Errors:    diagnostics. Anchors, aliases, tags, merge keys, several documents,
  *            duplicate keys, invalid UTF-8 and NUL are refused.
- * Limits:    YAMLTREE_DEPTH_MAX, YAMLTREE_EVENTS_MAX, RULES_FILE_BYTES_MAX,
- *            YAMLTREE_SCALAR_BYTES_MAX.
+ * Limits:    YAMLTREE_DEPTH_MAX, YAMLTREE_SCALAR_BYTES_MAX; YAMLTREE_EVENTS_MAX and
+ *            RULES_FILE_BYTES_MAX, of all files together.
  */
 #ifndef RULES_YAMLTREE_H
 #define RULES_YAMLTREE_H
@@ -62,10 +62,32 @@ struct yamltree;
  */
 RULES_MUST_USE struct yamltree *yamltree_parse(const char *text, size_t len,
                                                struct rules_diags *diags);
+
+/** What the files read so far hold together. Zeroed: there are none yet. */
+struct yamltree_sum {
+    size_t n_bytes;
+    uint32_t n_events;
+};
+
+/**
+ * Parse one of several files that are bounded together.
+ *
+ * @param text  copied, the name too
+ * @param file  its number in marks
+ * @param sum   grows by what this one holds
+ * @return as yamltree_parse
+ */
+RULES_MUST_USE struct yamltree *yamltree_parse_file(const struct rules_text *text,
+                                                    uint32_t file,
+                                                    struct yamltree_sum *sum,
+                                                    struct rules_diags *diags);
 void yamltree_free(struct yamltree *tree);
 
 /** @return the root; a mapping, sequence or scalar, never NULL */
 const struct yamltree_node *yamltree_root(const struct yamltree *tree);
+
+/** @return the text that was parsed */
+const struct rules_text *yamltree_text(const struct yamltree *tree);
 
 /** Add a diagnostic at `mark` of this tree, with its source line. */
 void yamltree_diag(const struct yamltree *tree, struct rules_diags *diags,

@@ -24,8 +24,12 @@ static void expect_print(const char *want)
 
 static void add(uint32_t line, uint32_t column, const char *source, const char *text)
 {
-    rules_diags_add(&diags, RULES_ERROR, (struct rules_mark){line, column}, source,
-                    source != NULL ? strlen(source) : 0, "code", "%s", text);
+    struct rules_text lines = {.bytes = source,
+                               .len = source != NULL ? strlen(source) : 0};
+
+    rules_diags_add(&diags, RULES_ERROR,
+                    (struct rules_mark){.line = line, .column = column}, &lines, "code",
+                    "%s", text);
 }
 
 static void test_print(void **state)
@@ -33,8 +37,8 @@ static void test_print(void **state)
     (void)state;
     rules_diags_init(&diags, "f.yaml");
     add(2, 3, "one\r\n\ttwo\xc3\xa4!\nthree", "wrong\x01\xff");
-    rules_diags_add(&diags, RULES_WARNING, (struct rules_mark){1, 1}, "one\n", 4, "odd",
-                    "%d", 7);
+    rules_diags_add(&diags, RULES_WARNING, (struct rules_mark){.line = 1, .column = 1},
+                    &(struct rules_text){.bytes = "one\n", .len = 4}, "odd", "%d", 7);
     add(0, 0, "one", "whole");
     assert_int_equal(diags.n_errors, 2);
     assert_int_equal(diags.n_warnings, 1);

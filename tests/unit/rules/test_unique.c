@@ -21,16 +21,20 @@ static void on_found(void *context, const struct rules_unique_item *first,
 static void test_duplicates(void **state)
 {
     struct rules_unique_item items[] = {
-        {bytes_of("b"), {5, 1}},  {bytes_of("a"), {4, 1}}, {bytes_of("b"), {2, 9}},
-        {bytes_of("ba"), {6, 1}}, {bytes_of("b"), {2, 1}},
+        {bytes_of("b"), {.line = 5, .column = 1}},
+        {bytes_of("a"), {.line = 4, .column = 1}},
+        {bytes_of("b"), {.line = 1, .column = 1, .file = 1}},
+        {bytes_of("b"), {.line = 2, .column = 9}},
+        {bytes_of("ba"), {.line = 6, .column = 1}},
+        {bytes_of("b"), {.line = 2, .column = 1}},
     };
     struct seen seen = {0};
 
     (void)state;
-    rules_unique_check(items, 5, on_found, &seen);
-    assert_int_equal(seen.n, 2);
+    rules_unique_check(items, 6, on_found, &seen);
+    assert_int_equal(seen.n, 3);
     assert_int_equal(seen.first_line, 2);
-    assert_int_equal(seen.lines, 7);
+    assert_int_equal(seen.lines, 8);
     seen.n = 0;
     rules_unique_check(items, 0, on_found, &seen);
     rules_unique_check(items, 1, on_found, &seen);

@@ -1,33 +1,4 @@
-#include "rules/code.h"
-#include "rules/compile.h"
-
-struct rules_set *rules_load(const struct rules_source *source,
-                             struct rules_diags *diags)
-{
-    struct rules_set *set = NULL;
-    struct rules_arena arena = {NULL};
-    struct rules_ast ast;
-    uint32_t n_errors = diags->n_errors;
-    struct yamltree *tree = yamltree_parse((const char *)source->text.ptr,
-                                           source->text.len, diags);
-
-    if (tree == NULL) {
-        goto out;
-    }
-    rules_ast_parse(tree, &arena, diags, &ast);
-    if (diags->n_errors > n_errors) {
-        goto out;
-    }
-    set = rules_compile(&ast, source->name, source->now_s);
-    if (set == NULL) {
-        rules_diags_add(diags, RULES_ERROR, (struct rules_mark){0}, NULL, 0,
-                        rules_code_out_of_memory, "out of memory");
-    }
-out:
-    rules_arena_fini(&arena);
-    yamltree_free(tree);
-    return set;
-}
+#include "rules/program.h"
 
 void rules_set_free(struct rules_set *set)
 {
