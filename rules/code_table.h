@@ -12,6 +12,7 @@
     X(bad_address, "bad-address")                   \
     X(bad_amount, "bad-amount")                     \
     X(bad_choice, "bad-choice")                     \
+    X(bad_client, "bad-client")                     \
     X(bad_condition, "bad-condition")               \
     X(bad_delay, "bad-delay")                       \
     X(bad_descriptor, "bad-descriptor")             \
@@ -27,6 +28,7 @@
     X(bad_version, "bad-version")                   \
     X(burst_not_allowed, "burst-not-allowed")       \
     X(calendar_not_allowed, "calendar-not-allowed") \
+    X(duplicate_client, "duplicate-client")         \
     X(duplicate_key_part, "duplicate-key-part")     \
     X(duplicate_name, "duplicate-name")             \
     X(duplicate_value, "duplicate-value")           \
@@ -34,6 +36,7 @@
     X(file_too_large, "file-too-large")             \
     X(log_too_large, "log-too-large")               \
     X(missing_field, "missing-field")               \
+    X(no_clients, "no-clients")                     \
     X(no_rules, "no-rules")                         \
     X(not_yet, "not-yet")                           \
     X(nothing_reserved, "nothing-reserved")         \
@@ -43,6 +46,7 @@
     X(override_cycle, "override-cycle")             \
     X(per_not_whole_ticks, "per-not-whole-ticks")   \
     X(share_without_key, "share-without-key")       \
+    X(too_many_clients, "too-many-clients")         \
     X(too_many_costs, "too-many-costs")             \
     X(too_many_descriptors, "too-many-descriptors") \
     X(too_many_key_parts, "too-many-key-parts")     \

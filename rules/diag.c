@@ -105,10 +105,11 @@ static char character_show(uint8_t byte)
     return (char)(is_printable(byte) ? byte : '?');
 }
 
-/** Show at most a window of the line, so that the column is always inside it. */
-static void source_set(struct rules_diag *diag, const uint8_t *source, size_t len)
+/** Show at most a window of the line that begins at `off`, so that the column is always
+ * inside it. */
+static void source_set(struct rules_diag *diag, const uint8_t *source, size_t len,
+                       size_t off)
 {
-    size_t off = line_find(source, len, diag->mark.line);
     uint32_t column = diag->mark.column > 0 ? diag->mark.column - 1 : 0;
     uint32_t skip = column >= 120 ? column - 80 : 0;
     uint32_t at = 0; /* characters of the line seen */
@@ -151,13 +152,15 @@ static void file_set(struct rules_diag *diag, const char *name)
     (void)snprintf(diag->file, sizeof diag->file, "%s", name + skip);
 }
 
+/** Count a diagnostic, and keep it. @return where; NULL: there are too many */
 /* NOLINTNEXTLINE(readability-function-size): a diagnostic has this many parts */
-void rules_diags_vadd(struct rules_diags *diags, enum rules_severity severity,
-                      struct rules_mark mark, const struct rules_text *text,
-                      const char *code, const char *format, va_list args)
+static struct rules_diag *diag_add(struct rules_diags *diags,
+                                   enum rules_severity severity, struct rules_mark mark,
+                                   const struct rules_text *text, const char *code,
+                                   const char *format, va_list args)
 {
-    bool has_lines = text != NULL && text->bytes != NULL;
     char message[MESSAGE_BYTES_MAX];
+    struct rules_diag *diag;
 
     if (severity == RULES_ERROR) {
         diags->n_errors++;
@@ -165,14 +168,9 @@ void rules_diags_vadd(struct rules_diags *diags, enum rules_severity severity,
         diags->n_warnings++;
     }
     if (diags->n_kept == RULES_DIAGS_MAX) {
-        return;
+        return NULL;
     }
-
-    if (has_lines) {
-        mark = mark_within(mark, (const uint8_t *)text->bytes, text->len);
-    }
-    struct rules_diag *diag = diag_insert(diags, mark);
-
+    diag = diag_insert(diags, mark);
     *diag = (struct rules_diag){.severity = severity, .mark = mark, .code = code};
     if (text != NULL && text->name != NULL) {
         file_set(diag, text->name);
@@ -181,8 +179,23 @@ void rules_diags_vadd(struct rules_diags *diags, enum rules_severity severity,
         message[0] = '\0';
     }
     text_set(diag->text, message);
-    if (has_lines && mark.line > 0) {
-        source_set(diag, (const uint8_t *)text->bytes, text->len);
+    return diag;
+}
+
+/* NOLINTNEXTLINE(readability-function-size): a diagnostic has this many parts */
+void rules_diags_vadd(struct rules_diags *diags, enum rules_severity severity,
+                      struct rules_mark mark, const struct rules_text *text,
+                      const char *code, const char *format, va_list args)
+{
+    const uint8_t *source = text != NULL ? (const uint8_t *)text->bytes : NULL;
+    struct rules_diag *diag;
+
+    if (source != NULL && diags->n_kept < RULES_DIAGS_MAX) {
+        mark = mark_within(mark, source, text->len);
+    }
+    diag = diag_add(diags, severity, mark, text, code, format, args);
+    if (diag != NULL && source != NULL && mark.line > 0) {
+        source_set(diag, source, text->len, line_find(source, text->len, mark.line));
     }
 }
 
@@ -196,6 +209,22 @@ void rules_diags_add(struct rules_diags *diags, enum rules_severity severity,
     va_start(args, format);
     rules_diags_vadd(diags, severity, mark, text, code, format, args);
     va_end(args);
+}
+
+/* NOLINTNEXTLINE(readability-function-size): a diagnostic has this many parts */
+void rules_diags_add_line(struct rules_diags *diags, enum rules_severity severity,
+                          struct rules_mark mark, const struct rules_text *line,
+                          const char *code, const char *format, ...)
+{
+    struct rules_diag *diag;
+    va_list args;
+
+    va_start(args, format);
+    diag = diag_add(diags, severity, mark, line, code, format, args);
+    va_end(args);
+    if (diag != NULL) {
+        source_set(diag, (const uint8_t *)line->bytes, line->len, 0);
+    }
 }
 
 const char *rules_diag_file(const struct rules_diags *diags,

@@ -80,6 +80,12 @@ void rules_diags_vadd(struct rules_diags *diags, enum rules_severity severity,
                       const char *code, const char *format, va_list args)
     __attribute__((format(printf, 6, 0)));
 
+/** The same for a text that is no YAML: `mark` is told as it is, `line` holds that line. */
+void rules_diags_add_line(struct rules_diags *diags, enum rules_severity severity,
+                          struct rules_mark mark, const struct rules_text *line,
+                          const char *code, const char *format, ...)
+    __attribute__((format(printf, 6, 7)));
+
 /** @return the name of the file that a diagnostic is about */
 const char *rules_diag_file(const struct rules_diags *diags,
                             const struct rules_diag *diag);

@@ -54,12 +54,13 @@ static inline uint64_t rules_table_mix(uint64_t word, uint64_t factor)
     return (uint64_t)product ^ (uint64_t)(product >> 64);
 }
 
-static inline uint32_t rules_table_hash(const struct rules_table *table, uint32_t tag,
-                                        struct rules_bytes bytes)
+/** @param secret  random; the second one odd */
+static inline uint32_t rules_hash(const uint64_t secret[2], uint32_t tag,
+                                  struct rules_bytes bytes)
 {
     const uint64_t odd = UINT64_C(0x9e3779b97f4a7c15);
-    uint64_t factor = table->secret[1];
-    uint64_t hash = table->secret[0] ^ ((uint64_t)tag + 1) * odd ^ bytes.len;
+    uint64_t factor = secret[1];
+    uint64_t hash = secret[0] ^ ((uint64_t)tag + 1) * odd ^ bytes.len;
     uint64_t word = 0;
     const uint8_t *p = bytes.ptr;
     size_t left = bytes.len;
@@ -71,6 +72,12 @@ static inline uint32_t rules_table_hash(const struct rules_table *table, uint32_
     word = rules_bytes_word(p, left);
     hash = rules_table_mix(hash ^ word, factor);
     return (uint32_t)(hash * odd >> 32);
+}
+
+static inline uint32_t rules_table_hash(const struct rules_table *table, uint32_t tag,
+                                        struct rules_bytes bytes)
+{
+    return rules_hash(table->secret, tag, bytes);
 }
 
 static inline bool rules_entry_is(const struct rules_entry *entry, uint32_t hash,

@@ -1,6 +1,6 @@
 /*
  * Each NAME.yaml is loaded; what comes of it is in NAME.err, the diagnostics as printed, or
- * in NAME.ok, the set. UPDATE_GOLDEN=1 in the environment writes these files anew.
+ * in NAME.ok, the set. clients.csv is a bad file of clients. UPDATE_GOLDEN=1 in the environment writes these files anew.
  */
 #define _POSIX_C_SOURCE 200809L /* opendir, open_memstream */
 
@@ -9,6 +9,7 @@
 #include <stdlib.h>
 
 #include "rules/calendar.h"
+#include "rules/clients.h"
 
 #include "tests/unit/rules/support.h"
 
@@ -150,9 +151,32 @@ static void test_files(void **state)
     assert_true(n >= 8);
 }
 
+static void test_clients(void **state)
+{
+    static struct rules_diags diags;
+    char *got = NULL;
+    size_t got_len;
+    size_t len;
+    FILE *out = open_memstream(&got, &got_len);
+    const uint8_t *text = (const uint8_t *)file_read(FOLDER "clients.csv", &len);
+
+    (void)state;
+    assert_non_null(out);
+    rules_diags_init(&diags, "clients.csv");
+    assert_null(rules_clients_load((struct rules_bytes){text, len}, RULES_CLIENTS_TEXT,
+                                   &diags));
+    rules_diags_print(&diags, out);
+    assert_int_equal(fclose(out), 0);
+    golden_compare(FOLDER "clients.err", got);
+    free(got);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_files)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_files),
+        cmocka_unit_test(test_clients),
+    };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,6 +3,8 @@
 #include <glob.h>
 #include <stdlib.h>
 
+#include "rules/clients.h"
+
 #include "tests/support/alloc_failure.h"
 #include "tests/unit/rules/support.h"
 
@@ -72,9 +74,31 @@ static void test_files(void **state)
     globfree(&paths);
 }
 
+static bool is_table_judged(void)
+{
+    struct rules_clients *clients;
+    bool is_short;
+
+    rules_diags_init(&f.diags, "clients.csv");
+    clients = rules_clients_load(bytes_of("a,b\nc,d\n"), RULES_CLIENTS_TEXT, &f.diags);
+    is_short = is_out_of_memory();
+    assert_int_equal(clients == NULL, is_short);
+    rules_clients_free(clients);
+    return !is_short;
+}
+
+static void test_clients(void **state)
+{
+    (void)state;
+    alloc_failure_each(is_table_judged, 2);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_files)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_files),
+        cmocka_unit_test(test_clients),
+    };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
