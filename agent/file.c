@@ -70,6 +70,13 @@ fail:
     return NULL;
 }
 
+char *file_read_for(void *context, const char *path, size_t bytes_max, size_t *len,
+                    const char **error)
+{
+    (void)context;
+    return file_read(path, bytes_max, len, error);
+}
+
 static bool write_all(int fd, const char *bytes, size_t len)
 {
     while (len > 0) {

@@ -22,6 +22,10 @@
 MUST_USE char *file_read(const char *path, size_t bytes_max, size_t *len,
                          const char **error);
 
+/** The same for who hands a context on with a function that reads; it is not used. */
+MUST_USE char *file_read_for(void *context, const char *path, size_t bytes_max,
+                             size_t *len, const char **error);
+
 /**
  * Write a file whole: aside, under the name with the process's number and ".new" behind it,
  * then in the old one's place. What was there stays where this fails. Two processes may do

@@ -34,7 +34,9 @@
     X(duplicate_value, "duplicate-value")           \
     X(empty_value, "empty-value")                   \
     X(file_too_large, "file-too-large")             \
+    X(include_unreadable, "include-unreadable")     \
     X(log_too_large, "log-too-large")               \
+    X(main_file_only, "main-file-only")             \
     X(missing_field, "missing-field")               \
     X(no_clients, "no-clients")                     \
     X(no_rules, "no-rules")                         \
@@ -42,6 +44,7 @@
     X(nothing_reserved, "nothing-reserved")         \
     X(nothing_to_settle, "nothing-to-settle")       \
     X(one_of_two, "one-of-two")                     \
+    X(other_domain, "other-domain")                 \
     X(out_of_memory, "out-of-memory")               \
     X(override_cycle, "override-cycle")             \
     X(per_not_whole_ticks, "per-not-whole-ticks")   \
@@ -49,6 +52,7 @@
     X(too_many_clients, "too-many-clients")         \
     X(too_many_costs, "too-many-costs")             \
     X(too_many_descriptors, "too-many-descriptors") \
+    X(too_many_includes, "too-many-includes")       \
     X(too_many_key_parts, "too-many-key-parts")     \
     X(too_many_limits, "too-many-limits")           \
     X(too_many_overrides, "too-many-overrides")     \

@@ -75,6 +75,14 @@ static size_t field_find(const struct rules_field *fields, size_t n, const char 
     return i;
 }
 
+void rules_field_skip(struct rules_parse *parse, const struct yamltree_node *node,
+                      void *into)
+{
+    (void)parse;
+    (void)node;
+    (void)into;
+}
+
 bool rules_fields_read(struct rules_parse *parse, const struct yamltree_node *node,
                        const char *what, const struct rules_field *fields, size_t n,
                        void *into)
@@ -123,6 +131,19 @@ bool rules_name_is_valid(struct rules_bytes name)
         }
     }
     return true;
+}
+
+const char *rules_place_print(const struct rules_parse *parse, struct rules_mark place,
+                              struct rules_mark from, char out[RULES_PLACE_BYTES_MAX])
+{
+    int n = snprintf(out, RULES_PLACE_BYTES_MAX, "line %u, column %u", place.line,
+                     place.column);
+
+    if (place.file != from.file && n > 0) {
+        (void)snprintf(out + n, RULES_PLACE_BYTES_MAX - (size_t)n, " of %s",
+                       rules_file_name(parse->file, place.file));
+    }
+    return out;
 }
 
 enum {

@@ -21,6 +21,8 @@ struct rules_parse {
     const struct yamltree_node *required; /* names of fields each rule must have */
     const struct yamltree_node *defaults; /* NULL: none */
     struct rules_ast_rule rule;           /* what a rule is before it is read */
+    uint32_t n_rules_max;                 /* room in the array of rules */
+    bool has_rules;                       /* in any file, right or wrong */
     bool is_slots_told;                   /* too many descriptors: said once */
     bool is_memory_told;
 };
@@ -35,7 +37,8 @@ struct rules_field {
 };
 
 enum {
-    RULES_FIELDS_MAX = 32
+    RULES_FIELDS_MAX = 32,
+    RULES_PLACE_BYTES_MAX = 160
 };
 
 /** Report an error at a mark of the file. */
@@ -79,6 +82,24 @@ bool rules_name_is_valid(struct rules_bytes name);
 int rules_parse_slot(struct rules_parse *parse, struct rules_bytes name,
                      struct rules_mark mark);
 
+/** Write where something stands, for a text about a place that is told with its file.
+ *  @return out */
+const char *rules_place_print(const struct rules_parse *parse, struct rules_mark place,
+                              struct rules_mark from, char out[RULES_PLACE_BYTES_MAX]);
+
+/** Read what the rules of a file are where they do not say otherwise. NULL: nothing. */
+void rules_defaults_read(struct rules_parse *parse, const struct yamltree_node *node);
+
+/** Read one rule, and report what in it does not go together. */
+void rules_rule_read(struct rules_parse *parse, const struct yamltree_node *node,
+                     struct rules_ast_rule *rule);
+
+/** @return whether a text is the name of a field that a rule can have */
+bool rules_is_rule_field(struct rules_parse *parse, const struct yamltree_node *node);
+
+/** Report what stands twice in a list, when all files are read. */
+void rules_lists_check(struct rules_parse *parse);
+
 /** Read conditions; nothing is every request. */
 void rules_match_read(struct rules_parse *parse, const struct yamltree_node *node,
                       struct rules_ast_match *match);
@@ -109,6 +130,9 @@ const char *rules_text_read(struct rules_parse *parse,
 /** Read a date or a moment; reported when it is none. */
 void rules_moment_read(struct rules_parse *parse, const struct yamltree_node *node,
                        int64_t *at_s);
+
+/** A field that is read on its own, before or after the others. */
+rules_field_fn rules_field_skip;
 
 /* The fields that have a file of their own. `into` is a struct rules_ast_rule; of lists a
  * struct rules_ast. */

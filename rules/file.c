@@ -4,11 +4,13 @@
 
 #include "rules/code.h"
 #include "rules/compile.h"
+#include "rules/include.h"
 
 struct rules_file {
     struct rules_arena arena; /* holds the file itself */
     const char *name;
-    struct yamltree *trees[1];
+    uint32_t n_trees;
+    struct yamltree *trees[1 + RULES_INCLUDES_MAX];
     struct rules_ast ast;
 };
 
@@ -33,6 +35,39 @@ static struct rules_file *file_new(const char *name)
     return file;
 }
 
+static void tree_add(struct rules_file *file, struct yamltree *tree)
+{
+    if (tree != NULL) {
+        file->trees[file->n_trees++] = tree;
+    }
+}
+
+static void includes_read(struct rules_file *file, const struct rules_source *source,
+                          struct yamltree_sum *sum, struct rules_diags *diags)
+{
+    for (const struct yamltree_node *it = rules_include_find(file, diags); it != NULL;
+         it = it->next) {
+        tree_add(file, rules_include_read(file, source, it, sum, diags));
+    }
+}
+
+/** What does not lie in a file that is no YAML would only seem to be missing. */
+static void file_fill(struct rules_file *file, const struct rules_source *source,
+                      struct rules_diags *diags)
+{
+    struct rules_text text = {NULL, (const char *)source->text.ptr, source->text.len};
+    struct yamltree_sum sum = {0};
+    uint32_t n_errors = diags->n_errors;
+
+    tree_add(file, yamltree_parse_file(&text, 0, &sum, diags));
+    if (file->n_trees > 0) {
+        includes_read(file, source, &sum, diags);
+    }
+    if (diags->n_errors == n_errors) {
+        rules_ast_parse(file, &file->arena, diags, &file->ast);
+    }
+}
+
 struct rules_file *rules_file_read(const struct rules_source *source,
                                    struct rules_diags *diags)
 {
@@ -43,11 +78,7 @@ struct rules_file *rules_file_read(const struct rules_source *source,
         memory_tell(diags);
         return NULL;
     }
-    file->trees[0] = yamltree_parse((const char *)source->text.ptr, source->text.len,
-                                    diags);
-    if (file->trees[0] != NULL) {
-        rules_ast_parse(file, &file->arena, diags, &file->ast);
-    }
+    file_fill(file, source, diags);
     if (diags->n_errors > n_errors) {
         rules_file_free(file);
         return NULL;
@@ -60,7 +91,9 @@ void rules_file_free(struct rules_file *file)
     if (file != NULL) {
         struct rules_arena arena = file->arena;
 
-        yamltree_free(file->trees[0]);
+        for (uint32_t i = 0; i < file->n_trees; i++) {
+            yamltree_free(file->trees[i]);
+        }
         rules_arena_fini(&arena);
     }
 }
@@ -70,9 +103,19 @@ const struct rules_ast *rules_file_ast(const struct rules_file *file)
     return &file->ast;
 }
 
+uint32_t rules_file_n_trees(const struct rules_file *file)
+{
+    return file->n_trees;
+}
+
 const struct yamltree *rules_file_tree(const struct rules_file *file, uint32_t idx)
 {
     return file->trees[idx];
+}
+
+const char *rules_file_name(const struct rules_file *file, uint32_t idx)
+{
+    return idx == 0 ? file->name : yamltree_text(file->trees[idx])->name;
 }
 
 struct rules_set *rules_file_compile(const struct rules_file *file, int64_t now_s,

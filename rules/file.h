@@ -31,8 +31,14 @@ void rules_file_free(struct rules_file *file);
 /** @return what the file says */
 const struct rules_ast *rules_file_ast(const struct rules_file *file);
 
-/** @return the tree of the file that marks call `idx` */
+/** @return how many files it was read from: the main one, and those it includes */
+uint32_t rules_file_n_trees(const struct rules_file *file);
+
+/** @return the tree of the file that marks call `idx`, which is below that */
 const struct yamltree *rules_file_tree(const struct rules_file *file, uint32_t idx);
+
+/** @return the name of that file */
+const char *rules_file_name(const struct rules_file *file, uint32_t idx);
 
 /**
  * Compile a file, as often as needed.

@@ -6,288 +6,11 @@
 #include "rules/unique.h"
 #include "rules/units.h"
 
-struct choice {
-    const char *name;
-    int value; /* -1: planned, not built yet */
-};
-
-static void choices_tell(struct rules_parse *parse, const struct yamltree_node *node,
-                         const struct choice *choices, size_t n)
-{
-    char names[128] = "";
-    size_t len = 0;
-
-    for (size_t i = 0; i < n && len < sizeof names; i++) {
-        if (choices[i].value >= 0) {
-            len += (size_t)snprintf(names + len, sizeof names - len, "%s%s",
-                                    len > 0 ? ", " : "", choices[i].name);
-        }
-    }
-    RULES_FAIL(parse, node->mark, rules_code_bad_choice,
-               "'%.64s' is not one of the values of '%s': %s", node->text, node->key,
-               names);
-}
-
-/** @return the value, or -1 (reported) */
-static int choice_read(struct rules_parse *parse, const struct yamltree_node *node,
-                       const struct choice *choices, size_t n)
-{
-    if (!rules_node_is(parse, node, YAMLTREE_SCALAR, node->key)) {
-        return -1;
-    }
-    for (size_t i = 0; i < n; i++) {
-        if (strcmp(node->text, choices[i].name) != 0) {
-            continue;
-        }
-        if (choices[i].value < 0) {
-            RULES_FAIL(parse, node->mark, rules_code_not_yet,
-                       "'%s: %s' is planned but not built yet", node->key, node->text);
-        }
-        return choices[i].value;
-    }
-    choices_tell(parse, node, choices, n);
-    return -1;
-}
-
-#define CHOICE_READ(parse, node, choices) \
-    choice_read(parse, node, choices, sizeof(choices) / sizeof(choices)[0])
-
-static void read_rule_name(struct rules_parse *parse, const struct yamltree_node *node,
-                           void *into)
-{
-    struct rules_ast_rule *rule = into;
-
-    rule->name = rules_name_read(parse, node);
-    rule->name_mark = node->mark;
-}
-
-static void read_owner(struct rules_parse *parse, const struct yamltree_node *node,
-                       void *into)
-{
-    struct rules_ast_rule *rule = into;
-
-    rule->owner = rules_text_read(parse, node);
-}
-
-static void read_review_by(struct rules_parse *parse, const struct yamltree_node *node,
-                           void *into)
-{
-    struct rules_ast_rule *rule = into;
-
-    rules_moment_read(parse, node, &rule->review_by_s);
-    rule->review_by_mark = node->mark;
-}
-
-static void read_expires(struct rules_parse *parse, const struct yamltree_node *node,
-                         void *into)
-{
-    struct rules_ast_rule *rule = into;
-
-    rules_moment_read(parse, node, &rule->expires_s);
-    rule->expires_mark = node->mark;
-}
-
-static void read_share(struct rules_parse *parse, const struct yamltree_node *node,
-                       void *into)
-{
-    int32_t *permyriad = into;
-
-    if (!rules_node_is(parse, node, YAMLTREE_SCALAR, node->key)) {
-        return;
-    }
-    if (rules_share_parse(rules_node_bytes(node), permyriad) != RULES_UNITS_OK) {
-        RULES_FAIL(parse, node->mark, rules_code_bad_share,
-                   "%s must be a share from 0%% to 100%%, with at most two decimals",
-                   node->key);
-    }
-}
-
-static void read_mode(struct rules_parse *parse, const struct yamltree_node *node,
-                      void *into)
-{
-    static const struct choice modes[] = {{"enforce", RULES_ENFORCE},
-                                          {"shadow", RULES_SHADOW}};
-    static const struct rules_field share[] = {{"enforce", read_share, true}};
-    struct rules_ast_rule *rule = into;
-    int value;
-
-    if (node->kind == YAMLTREE_MAPPING) {
-        rule->mode = RULES_PERCENT;
-        (void)rules_fields_read(parse, node, "mode", share, 1,
-                                &rule->enforced_permyriad);
-        return;
-    }
-    value = CHOICE_READ(parse, node, modes);
-    rule->mode = value == RULES_SHADOW ? RULES_SHADOW : RULES_ENFORCE;
-}
-
-static void read_soft(struct rules_parse *parse, const struct yamltree_node *node,
-                      void *into)
-{
-    struct rules_ast_rule *rule = into;
-
-    if (node->kind == YAMLTREE_SCALAR && strcmp(node->text, "off") == 0) {
-        rule->soft_permyriad = 0;
-        return;
-    }
-    read_share(parse, node, &rule->soft_permyriad);
-}
-
-static void read_action(struct rules_parse *parse, const struct yamltree_node *node,
-                        void *into)
-{
-    static const struct choice actions[] = {{"reject", RULES_REJECT},
-                                            {"warn", RULES_WARN},
-                                            {"degrade", RULES_DEGRADE},
-                                            {"block", RULES_BLOCK},
-                                            {"delay", RULES_DELAY}};
-    struct rules_ast_rule *rule = into;
-    int value = CHOICE_READ(parse, node, actions);
-
-    rule->action = value < 0 ? RULES_REJECT : (enum rules_action)value;
-}
-
-static void read_advertise(struct rules_parse *parse, const struct yamltree_node *node,
-                           void *into)
-{
-    static const struct choice choices[] = {{"true", 1}, {"false", 0}};
-    struct rules_ast_rule *rule = into;
-
-    rule->is_advertised = CHOICE_READ(parse, node, choices) == 1;
-}
-
-static void read_no_key(struct rules_parse *parse, const struct yamltree_node *node,
-                        void *into)
-{
-    static const struct choice choices[] = {{"ip", RULES_NO_KEY_IP},
-                                            {"skip", RULES_NO_KEY_SKIP},
-                                            {"reject", RULES_NO_KEY_REJECT}};
-    struct rules_ast_rule *rule = into;
-    int value = CHOICE_READ(parse, node, choices);
-
-    rule->no_key = value < 0 ? RULES_NO_KEY_IP : (enum rules_no_key)value;
-}
-
-static void read_store(struct rules_parse *parse, const struct yamltree_node *node,
-                       void *into)
-{
-    static const struct choice stores[] = {{"local", 0},
-                                           {"redis", -1},
-                                           {"lease", -1},
-                                           {"sync", -1}};
-
-    struct rules_ast_rule *rule = into;
-
-    rule->store_mark = node->mark; /* there is one store so far */
-    (void)CHOICE_READ(parse, node, stores);
-}
-
-/** A field that is read on its own, before or after the others. */
-static void skip_field(struct rules_parse *parse, const struct yamltree_node *node,
-                       void *into)
-{
-    (void)parse;
-    (void)node;
-    (void)into;
-}
-
-static const struct rules_field rule_fields[] = {
-    {"name", read_rule_name, true},
-    {"owner", read_owner, false},
-    {"review_by", read_review_by, false},
-    {"expires", read_expires, false},
-    {"match", rules_field_match, false},
-    {"key", rules_field_key, true},
-    {"no_key", read_no_key, false},
-    {"ip_prefix", rules_field_ip_prefix, false},
-    {"limit", rules_field_limit, false},
-    {"limits", rules_field_limits, false},
-    {"plans", skip_field, false},
-    {"overrides", rules_field_overrides, false},
-    {"cost", rules_field_cost, false},
-    {"costs", rules_field_costs, false},
-    {"charge", rules_field_charge, false},
-    {"soft", read_soft, false},
-    {"action", read_action, false},
-    {"mode", read_mode, false},
-    {"advertise", read_advertise, false},
-    {"store", read_store, false},
-    {"on_store_failure", NULL, false},
-    {"tag", NULL, false},
-    {"shards", NULL, false},
-    {"key_text", NULL, false},
-};
-
-enum {
-    N_RULE_FIELDS = sizeof rule_fields / sizeof rule_fields[0]
-};
-_Static_assert((size_t)N_RULE_FIELDS <= (size_t)RULES_FIELDS_MAX,
-               "a table of fields is too long");
-
-/** What makes a rule the one it is has no default. */
-static bool has_default(const char *field)
-{
-    static const char *const own[] = {"name",   "match",   "key",      "limit",
-                                      "limits", "expires", "overrides"};
-
-    for (size_t i = 0; i < sizeof own / sizeof own[0]; i++) {
-        if (strcmp(own[i], field) == 0) {
-            return false;
-        }
-    }
-    return true;
-}
-
-/** Read what rules have that do not say otherwise. */
-static void defaults_read(struct rules_parse *parse, const struct yamltree_node *node,
-                          struct rules_ast_rule *rule)
-{
-    struct rules_field fields[N_RULE_FIELDS];
-    size_t n = 0;
-
-    for (size_t i = 0; i < N_RULE_FIELDS; i++) {
-        if (has_default(rule_fields[i].name)) {
-            fields[n++] = rule_fields[i];
-        }
-    }
-    (void)rules_fields_read(parse, node, "defaults", fields, n, rule);
-}
-
-/** Report the fields of `require` that neither the rule nor `defaults` has. */
-static void required_check(struct rules_parse *parse, const struct yamltree_node *rule)
-{
-    for (const struct yamltree_node *it = parse->required; it != NULL; it = it->next) {
-        bool is_default = parse->defaults != NULL
-                          && yamltree_child(parse->defaults, it->text) != NULL;
-
-        if (!is_default && yamltree_child(rule, it->text) == NULL) {
-            RULES_FAIL(parse, rule->mark, rules_code_missing_field,
-                       "rule needs '%s', which the file requires", it->text);
-        }
-    }
-}
-
-/** @return whether a text is the name of a field that a rule can have now */
-static bool is_rule_field(struct rules_parse *parse, const struct yamltree_node *node)
-{
-    for (size_t i = 0; i < N_RULE_FIELDS; i++) {
-        if (strcmp(rule_fields[i].name, node->text) != 0) {
-            continue;
-        }
-        if (rule_fields[i].read == NULL) {
-            RULES_FAIL(parse, node->mark, rules_code_not_yet,
-                       "'%s' is planned but not built yet", node->text);
-        }
-        return true;
-    }
-    return false;
-}
-
 static void required_field_check(struct rules_parse *parse,
                                  const struct yamltree_node *node)
 {
     if (rules_node_is(parse, node, YAMLTREE_SCALAR, "a field to require")
-        && !is_rule_field(parse, node)) {
+        && !rules_is_rule_field(parse, node)) {
         RULES_FAIL(parse, node->mark, rules_code_bad_choice,
                    "'%.64s' is no field of a rule", node->text);
     }
@@ -326,37 +49,15 @@ static bool require_check(struct rules_parse *parse, const struct yamltree_node 
     return parse->diags->n_errors == n_errors;
 }
 
-/** What holds for all rules is read first, wherever it stands in the file. */
-static void preamble_read(struct rules_parse *parse, const struct yamltree_node *root,
-                          struct rules_ast_rule *rule)
-{
-    const struct yamltree_node *require = yamltree_child(root, "require");
-
-    *rule = (struct rules_ast_rule){.is_advertised = true,
-                                    .ip_prefix = RULES_IP_PREFIX_DEFAULT,
-                                    .cost = {.min = 1, .max = 1},
-                                    .review_by_s = RULES_NEVER_S,
-                                    .expires_s = RULES_NEVER_S};
-    parse->defaults = yamltree_child(root, "defaults");
-    if (parse->defaults != NULL) {
-        defaults_read(parse, parse->defaults, rule);
-    }
-    if (parse->defaults != NULL && parse->defaults->kind != YAMLTREE_MAPPING) {
-        parse->defaults = NULL;
-    }
-    if (require != NULL && require_check(parse, require)) {
-        parse->required = require->first;
-    }
-}
-
 static void on_duplicate_name(void *context, const struct rules_unique_item *first,
                               const struct rules_unique_item *again)
 {
     struct rules_parse *parse = context;
+    char place[RULES_PLACE_BYTES_MAX];
 
     RULES_FAIL(parse, again->mark, rules_code_duplicate_name,
-               "a rule '%s' already stands in line %u", (const char *)again->text.ptr,
-               first->mark.line);
+               "a rule '%s' already stands in %s", (const char *)again->text.ptr,
+               rules_place_print(parse, first->mark, again->mark, place));
 }
 
 static void names_check(struct rules_parse *parse)
@@ -380,88 +81,6 @@ static void names_check(struct rules_parse *parse)
     rules_unique_check(items, n, on_duplicate_name, parse);
 }
 
-/** What a rule says in two ways. */
-static void pairs_check(struct rules_parse *parse, const struct yamltree_node *node)
-{
-    static const char *const pairs[][2] = {{"limit", "limits"}, {"cost", "costs"}};
-
-    for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++) {
-        const struct yamltree_node *first = yamltree_child(node, pairs[i][0]);
-        const struct yamltree_node *second = yamltree_child(node, pairs[i][1]);
-
-        if (first != NULL && second != NULL) {
-            RULES_FAIL(parse, second->key_mark, rules_code_one_of_two,
-                       "a rule has '%s' or '%s', not both", pairs[i][0], pairs[i][1]);
-        }
-    }
-    if (yamltree_child(node, "limit") == NULL
-        && yamltree_child(node, "limits") == NULL) {
-        RULES_FAIL(parse, node->mark, rules_code_missing_field,
-                   "rule needs 'limit' or 'limits'");
-    }
-}
-
-/** @return a field of a rule, or of `defaults`; NULL: neither has it */
-static const struct yamltree_node *field_find(const struct rules_parse *parse,
-                                              const struct yamltree_node *rule,
-                                              const char *name)
-{
-    const struct yamltree_node *field = yamltree_child(rule, name);
-
-    return field == NULL && parse->defaults != NULL
-               ? yamltree_child(parse->defaults, name)
-               : field;
-}
-
-/** Plans change the limits of a rule, so they are read after them. */
-static void plans_find(struct rules_parse *parse, const struct yamltree_node *node,
-                       struct rules_ast_rule *rule)
-{
-    const struct yamltree_node *plans = field_find(parse, node, "plans");
-
-    if (plans != NULL) {
-        rules_plans_read(parse, plans, rule);
-    }
-}
-
-/** What a leaky bucket does over its limit is to delay, and nothing else delays. */
-static void action_check(struct rules_parse *parse, const struct yamltree_node *node,
-                         struct rules_ast_rule *rule)
-{
-    const struct yamltree_node *action = yamltree_child(node, "action");
-    uint32_t n_leaky = 0;
-
-    for (uint32_t i = 0; i < rule->n_limits; i++) {
-        n_leaky += rule->limits[i].algorithm == RULES_LEAKY_BUCKET;
-    }
-    if (rule->action == RULES_DELAY && n_leaky < rule->n_limits) {
-        RULES_FAIL(parse, action != NULL ? action->mark : node->mark,
-                   rules_code_action_not_allowed,
-                   "only a limit with 'algorithm: leaky_bucket' delays");
-    }
-    if (action != NULL && rule->action != RULES_DELAY && n_leaky > 0) {
-        RULES_FAIL(parse, action->mark, rules_code_action_not_allowed,
-                   "a leaky_bucket delays, and rejects what would wait for longer than "
-                   "max_delay: leave the action out");
-    }
-    if (n_leaky > 0 && n_leaky == rule->n_limits) {
-        rule->action = RULES_DELAY;
-    }
-}
-
-/** One counter for all has no keys of which a share could be enforced. */
-static void mode_check(struct rules_parse *parse, const struct yamltree_node *node,
-                       const struct rules_ast_rule *rule)
-{
-    const struct yamltree_node *key = yamltree_child(node, "key");
-
-    if (rule->mode == RULES_PERCENT && key != NULL && key->kind == YAMLTREE_SEQUENCE
-        && key->n_children == 0) {
-        RULES_FAIL(parse, key->mark, rules_code_share_without_key,
-                   "a mode in percent enforces a share of the keys: key: [] has one");
-    }
-}
-
 static void variants_check(struct rules_parse *parse, const struct yamltree_node *node)
 {
     uint32_t n = rules_ast_variants(parse->ast);
@@ -481,6 +100,7 @@ static void read_rules(struct rules_parse *parse, const struct yamltree_node *no
 {
     struct rules_ast *ast = into;
 
+    parse->has_rules = true;
     if (!rules_node_is(parse, node, YAMLTREE_SEQUENCE, "rules")) {
         return;
     }
@@ -489,33 +109,15 @@ static void read_rules(struct rules_parse *parse, const struct yamltree_node *no
                    "at least one rule is needed");
         return;
     }
-    if (node->n_children > RULES_RULES_MAX) {
+    if (node->n_children > parse->n_rules_max - ast->n_rules) {
         RULES_FAIL(parse, node->mark, rules_code_too_many_rules,
-                   "%u rules; at most %d are allowed", node->n_children,
+                   "%u rules; at most %d are allowed", ast->n_rules + node->n_children,
                    RULES_RULES_MAX);
         return;
     }
-    ast->rules = rules_parse_array(parse, node->n_children, sizeof *ast->rules);
-    if (ast->rules == NULL) {
-        return;
-    }
     for (const struct yamltree_node *it = node->first; it != NULL; it = it->next) {
-        struct rules_ast_rule *rule = &ast->rules[ast->n_rules++];
-
-        *rule = parse->rule;
-        rule->mark = it->mark;
-        if (rules_fields_read(parse, it, "rule", rule_fields, N_RULE_FIELDS, rule)) {
-            pairs_check(parse, it);
-            mode_check(parse, it, rule);
-            action_check(parse, it, rule);
-            rules_charge_check(parse, field_find(parse, it, "charge"), rule);
-            plans_find(parse, it, rule);
-            required_check(parse, it);
-        }
+        rules_rule_read(parse, it, &ast->rules[ast->n_rules++]);
     }
-    variants_check(parse, node);
-    names_check(parse);
-    rules_overrides_resolve(parse);
 }
 
 static void read_version(struct rules_parse *parse, const struct yamltree_node *node,
@@ -535,20 +137,106 @@ static void read_domain(struct rules_parse *parse, const struct yamltree_node *n
     ast->domain = rules_name_read(parse, node);
 }
 
-static const struct rules_field file_fields[] = {
-    {"version", read_version, true},
-    {"domain", read_domain, true},
-    {"rules", read_rules, true},
-    {"require", skip_field, false},
-    {"include", NULL, false},
-    {"defaults", skip_field, false},
-    {"lists", rules_field_lists, false},
-    {"clients", NULL, false},
+static void read_same_domain(struct rules_parse *parse,
+                             const struct yamltree_node *node, void *into)
+{
+    const struct rules_ast *ast = into;
+    const char *domain = rules_name_read(parse, node);
+
+    if (domain != NULL && ast->domain != NULL && strcmp(domain, ast->domain) != 0) {
+        RULES_FAIL(parse, node->mark, rules_code_other_domain,
+                   "the file that includes this one is of the domain '%s'",
+                   ast->domain);
+    }
+}
+
+static void refuse_field(struct rules_parse *parse, const struct yamltree_node *node,
+                         void *into)
+{
+    (void)into;
+    RULES_FAIL(parse, node->key_mark, rules_code_main_file_only,
+               "'%s' belongs in the file that includes this one", node->key);
+}
+
+static const struct rules_field main_fields[] = {
+    {"version", read_version, true},      {"domain", read_domain, true},
+    {"rules", read_rules, false},         {"require", rules_field_skip, false},
+    {"include", rules_field_skip, false}, {"defaults", rules_field_skip, false},
+    {"lists", rules_field_lists, false},  {"clients", NULL, false},
+};
+
+static const struct rules_field included_fields[] = {
+    {"version", read_version, true},     {"domain", read_same_domain, true},
+    {"rules", read_rules, false},        {"require", refuse_field, false},
+    {"include", refuse_field, false},    {"defaults", rules_field_skip, false},
+    {"lists", rules_field_lists, false}, {"clients", refuse_field, false},
 };
 
 enum {
-    N_FILE_FIELDS = sizeof file_fields / sizeof file_fields[0]
+    N_FILE_FIELDS = sizeof main_fields / sizeof main_fields[0]
 };
+_Static_assert(sizeof main_fields == sizeof included_fields, "both know all fields");
+
+/** Read a file of rules; what holds for all of them first, wherever it stands in it. */
+static void root_read(struct rules_parse *parse, const struct yamltree_node *root,
+                      const struct rules_field *fields)
+{
+    rules_defaults_read(parse, yamltree_child(root, "defaults"));
+    (void)rules_fields_read(parse, root, "file", fields, N_FILE_FIELDS, parse->ast);
+}
+
+static void main_read(struct rules_parse *parse, const struct yamltree_node *root)
+{
+    const struct yamltree_node *require = yamltree_child(root, "require");
+
+    if (require != NULL && require_check(parse, require)) {
+        parse->required = require->first;
+    }
+    root_read(parse, root, main_fields);
+    if (root->kind == YAMLTREE_MAPPING && yamltree_child(root, "rules") == NULL
+        && yamltree_child(root, "include") == NULL) {
+        RULES_FAIL(parse, root->mark, rules_code_missing_field, "file needs 'rules'");
+    }
+}
+
+static void included_read(struct rules_parse *parse, const struct yamltree_node *root)
+{
+    root_read(parse, root, included_fields);
+    if (root->kind == YAMLTREE_MAPPING && yamltree_child(root, "rules") == NULL
+        && yamltree_child(root, "lists") == NULL) {
+        RULES_FAIL(parse, root->mark, rules_code_missing_field,
+                   "file needs 'rules' or 'lists'");
+    }
+}
+
+/** What only shows when all files are read. */
+static void whole_check(struct rules_parse *parse, const struct yamltree_node *root)
+{
+    const struct yamltree_node *include = yamltree_child(root, "include");
+
+    if (include != NULL && !parse->has_rules) {
+        RULES_FAIL(parse, include->mark, rules_code_no_rules,
+                   "at least one rule is needed, here or in an included file");
+    }
+    variants_check(parse, root);
+    names_check(parse);
+    rules_overrides_resolve(parse);
+    rules_lists_check(parse);
+}
+
+/** @return how many rules the files have room for, as far as they are allowed */
+static uint32_t rules_count(const struct rules_file *file)
+{
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < rules_file_n_trees(file); i++) {
+        const struct yamltree_node *root = yamltree_root(rules_file_tree(file, i));
+        const struct yamltree_node *rules = yamltree_child(root, "rules");
+
+        n += rules != NULL ? rules->n_children : 0;
+    }
+    return n < RULES_RULES_MAX ? n : RULES_RULES_MAX;
+}
 
 void rules_ast_parse(const struct rules_file *file, struct rules_arena *arena,
                      struct rules_diags *diags, struct rules_ast *ast)
@@ -558,13 +246,19 @@ void rules_ast_parse(const struct rules_file *file, struct rules_arena *arena,
     struct rules_parse parse = {.file = file,
                                 .diags = diags,
                                 .arena = arena,
-                                .ast = ast};
+                                .ast = ast,
+                                .n_rules_max = rules_count(file)};
 
     *ast = (struct rules_ast){.slot_path = -1, .slot_plan = -1};
     ast->slots[RULES_SLOT_IP] = ip;
     ast->n_slots = 1;
-    if (root->kind == YAMLTREE_MAPPING) {
-        preamble_read(&parse, root, &parse.rule);
+    ast->rules = rules_parse_array(&parse, parse.n_rules_max, sizeof *ast->rules);
+    if (ast->rules == NULL) {
+        return;
     }
-    (void)rules_fields_read(&parse, root, "file", file_fields, N_FILE_FIELDS, ast);
+    main_read(&parse, root);
+    for (uint32_t i = 1; i < rules_file_n_trees(file); i++) {
+        included_read(&parse, yamltree_root(rules_file_tree(file, i)));
+    }
+    whole_check(&parse, root);
 }

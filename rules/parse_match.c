@@ -167,10 +167,11 @@ static void on_duplicate_value(void *context, const struct rules_unique_item *fi
                                const struct rules_unique_item *again)
 {
     struct rules_parse *parse = context;
+    char place[RULES_PLACE_BYTES_MAX];
 
     RULES_FAIL(parse, again->mark, rules_code_duplicate_value,
-               "the same value already stands in line %u, column %u", first->mark.line,
-               first->mark.column);
+               "the same value already stands in %s",
+               rules_place_print(parse, first->mark, again->mark, place));
 }
 
 /** Values are the same when they match the same: after normalisation. */

@@ -25,7 +25,9 @@
 #define RULES_UNCLEARED __attribute__((uninitialized))
 
 enum {
-    RULES_FILE_BYTES_MAX = 4 * 1024 * 1024,
+    RULES_FILE_BYTES_MAX = 4 * 1024 * 1024, /* with all that it includes */
+    RULES_INCLUDES_MAX = 64,
+    RULES_INCLUDE_BYTES_MAX = 255, /* of a path */
     RULES_RULES_MAX = 10000,
     RULES_NAME_BYTES_MAX = 64,  /* [a-z][a-z0-9_-]{0,63} */
     RULES_SLOTS_MAX = 64,       /* descriptors that the rules of one set use */
@@ -147,11 +149,24 @@ struct rules_rule {
 
 struct rules_set;
 
+/**
+ * Reads a file that the rules include.
+ *
+ * @param path       as it is reached from where the main file's name is
+ * @param bytes_max  a larger file is an error
+ * @param error      on failure a text that says why, never to be freed
+ * @return its bytes, to be freed with free(), or NULL
+ */
+typedef char *rules_read_fn(void *context, const char *path, size_t bytes_max,
+                            size_t *len, const char **error);
+
 /** A rules file, as it was read. */
 struct rules_source {
-    const char *name; /* of the file, for rules_set_name (diagnostics have their own) */
+    const char *name; /* of the file: includes are looked for in its directory */
     struct rules_bytes text;
     int64_t now_s; /* Unix time: what ends is in force while it is below its end */
+    rules_read_fn *read; /* NULL: nothing can be included */
+    void *context;       /* its first argument */
 };
 
 /**

@@ -36,7 +36,8 @@ struct builder {
 const struct yamltree_node *yamltree_child(const struct yamltree_node *node,
                                            const char *key)
 {
-    const struct yamltree_node *it = node->first;
+    const struct yamltree_node *it = node->kind == YAMLTREE_MAPPING ? node->first
+                                                                    : NULL;
 
     while (it != NULL && strcmp(it->key, key) != 0) {
         it = it->next;

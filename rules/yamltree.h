@@ -47,7 +47,7 @@ struct yamltree_node {
     const struct yamltree_node *next;  /* next sibling */
 };
 
-/** @return the child of a mapping that has this key, or NULL */
+/** @return the child of a mapping that has this key, or NULL; also of what is none */
 const struct yamltree_node *yamltree_child(const struct yamltree_node *node,
                                            const char *key);
 

@@ -1,8 +1,9 @@
 /*
  * Each NAME.yaml is loaded; what comes of it is in NAME.err, the diagnostics as printed, or
- * in NAME.ok, the set. clients.csv is a bad file of clients. UPDATE_GOLDEN=1 in the environment writes these files anew.
+ * in NAME.ok, the set. What they include is in parts/; clients.csv is a bad file of clients.
+ * UPDATE_GOLDEN=1 in the environment writes these files anew.
  */
-#define _POSIX_C_SOURCE 200809L /* opendir, open_memstream */
+#define _POSIX_C_SOURCE 200809L /* opendir, open_memstream, strdup */
 
 #include <dirent.h>
 #include <inttypes.h>
@@ -99,25 +100,46 @@ static void golden_compare(const char *path, const char *got)
     }
 }
 
+static char *part_read(void *context, const char *path, size_t bytes_max, size_t *len,
+                       const char **error)
+{
+    char real[512];
+    char *text;
+
+    (void)context;
+    (void)snprintf(real, sizeof real, FOLDER "%s", path);
+    text = strdup(file_read(real, len));
+    assert_non_null(text);
+    assert_true(*len <= bytes_max);
+    if (*len == 0) {
+        *error = "no such file";
+        free(text);
+        text = NULL;
+    }
+    return text;
+}
+
 static void file_check(const char *stem)
 {
     static struct rules_diags diags;
     char path[512];
     char name[300];
     char *got = NULL;
+    char *text;
     size_t got_len;
     size_t len;
     FILE *out = open_memstream(&got, &got_len);
-    const uint8_t *text;
     struct rules_set *set;
 
     assert_non_null(out);
     (void)snprintf(path, sizeof path, FOLDER "%s.yaml", stem);
     (void)snprintf(name, sizeof name, "%s.yaml", stem);
-    text = (const uint8_t *)file_read(path, &len);
+    text = strdup(file_read(path, &len));
+    assert_non_null(text);
     rules_diags_init(&diags, name);
     set = rules_load(&(struct rules_source){.name = name,
-                                            .text = (struct rules_bytes){text, len}},
+                                            .text = {(const uint8_t *)text, len},
+                                            .read = part_read},
                      &diags);
     if (set != NULL) {
         set_print(set, out);
@@ -127,6 +149,7 @@ static void file_check(const char *stem)
     (void)snprintf(path, sizeof path, FOLDER "%s.%s", stem, set != NULL ? "ok" : "err");
     golden_compare(path, got);
     free(got);
+    free(text);
     rules_set_free(set);
 }
 

@@ -1,7 +1,9 @@
 /* Every rules file of the golden tests, good and bad, with each allocation failing in turn;
  * the arena asks for every piece by itself here. */
+#include <fcntl.h>
 #include <glob.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "rules/clients.h"
 
@@ -15,12 +17,42 @@ static struct {
     struct rules_diags diags;
 } f;
 
+/* Without stdio, which has allocations of its own. */
+static char *read_part(void *context, const char *path, size_t bytes_max, size_t *len,
+                       const char **error)
+{
+    char real[512];
+    char *text = malloc(sizeof f.text);
+    ssize_t n = -1;
+    int fd;
+
+    (void)context;
+    assert_true(bytes_max >= sizeof f.text);
+    (void)snprintf(real, sizeof real, "tests/golden/rules/%s", path);
+    fd = open(real, O_RDONLY | O_CLOEXEC);
+    if (fd >= 0 && text != NULL) {
+        n = read(fd, text, sizeof f.text);
+    }
+    if (fd >= 0) {
+        assert_int_equal(close(fd), 0);
+    }
+    if (n < 0) {
+        *error = text == NULL ? "out of memory" : "no such file";
+        free(text);
+        return NULL;
+    }
+    *len = (size_t)n;
+    return text;
+}
+
 static struct rules_set *load(void)
 {
     struct rules_bytes bytes = {.ptr = (const uint8_t *)f.text, .len = f.len};
 
     rules_diags_init(&f.diags, "rules.yaml");
-    return rules_load(&(struct rules_source){.name = "rules.yaml", .text = bytes},
+    return rules_load(&(struct rules_source){.name = "rules.yaml",
+                                             .text = bytes,
+                                             .read = read_part},
                       &f.diags);
 }
 
@@ -29,7 +61,7 @@ static bool is_out_of_memory(void)
     bool is_told = false;
 
     for (uint32_t i = 0; i < f.diags.n_kept; i++) {
-        is_told = is_told || strcmp(f.diags.kept[i].code, "out-of-memory") == 0;
+        is_told |= strstr(f.diags.kept[i].text, "out of memory") != NULL;
     }
     return is_told;
 }

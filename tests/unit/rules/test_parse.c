@@ -1,3 +1,5 @@
+#define _POSIX_C_SOURCE 200809L /* strdup */
+
 #include <stdlib.h>
 
 #include "rules/code.h"
@@ -45,7 +47,13 @@ static const struct fault faults[] = {
     {"version: 1\ndefaults: {expires: 2027-01-01}", "unknown-field", 2, 12},
     {"version: 1\ndefaults: {mode: on}", "bad-choice", 2, 18},
     {"version: 1\ndefaults: {tag: [t]}", "not-yet", 2, 12},
-    {"version: 1\ninclude: []", "not-yet", 2, 1},
+    {"version: 1\ninclude: x.yaml", "bad-type", 2, 10},
+    {"version: 1\ninclude: [a.yaml, [b.yaml]]", "bad-type", 2, 19},
+    {"version: 1\ninclude: [a.yaml, '']", "bad-text", 2, 19},
+    {"version: 1\ninclude: [a.yaml, \"b\\t\"]", "bad-text", 2, 19},
+    {"version: 1\ninclude: [a.yaml, b.yaml, a.yaml]", "duplicate-value", 2, 27},
+    {"version: 1\ninclude: [a.yaml]", "include-unreadable", 2, 11},
+    {"version: 1\ndomain: d\ninclude: []", "no-rules", 3, 10},
     {"version: 1\nlists: []", "bad-type", 2, 8},
     {LISTS("{deny: {}}"), "unknown-field", 3, 9},
     {LISTS("{block: [x]}"), "bad-type", 3, 16},
@@ -289,6 +297,24 @@ static const struct fault faults[] = {
     {"# nothing\n", "yaml-empty", 0, 0},
 };
 
+/* The same in a file that `ROOT` includes. */
+#define ROOT       "include: [in.yaml]\n" WITH("")
+#define IN(fields) "version: 1\ndomain: d\n" fields "\n"
+static const struct fault included_faults[] = {
+    {"domain: d\nlists: {}", "missing-field", 1, 1},
+    {IN("defaults: {}"), "missing-field", 1, 1},
+    {"version: 1\ndomain: e\nlists: {}", "other-domain", 2, 9},
+    {"[1]", "bad-type", 1, 1},
+    {"{", "yaml-syntax", 1, 2},
+    {"", "yaml-empty", 0, 0},
+    {IN("require: [owner]\nlists: {}"), "main-file-only", 3, 1},
+    {IN("include: [x.yaml]\nlists: {}"), "main-file-only", 3, 1},
+    {IN("clients: c.csv\nlists: {}"), "main-file-only", 3, 1},
+    {IN("rules: []"), "no-rules", 3, 8},
+    {IN("rules: [{name: a}]"), "duplicate-name", 3, 16},
+    {IN("rules: [{name: b, overrides: c}]"), "unknown-rule", 3, 30},
+};
+
 static struct rules_diags diags;
 
 static bool has_fault(const struct fault *fault)
@@ -368,6 +394,38 @@ static void text_expect(struct text *text, const char *code)
     free(text->buf);
 }
 
+static char *read_included(void *context, const char *path, size_t bytes_max,
+                           size_t *len, const char **error)
+{
+    (void)error;
+    assert_string_equal(path, "in.yaml");
+    *len = strlen(context);
+    assert_true(*len <= bytes_max);
+    return strdup(context);
+}
+
+static void test_included_faults(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof included_faults / sizeof included_faults[0]; i++) {
+        struct rules_source source = {
+            .name = "test.yaml",
+            .text = bytes_of(ROOT),
+            .read = read_included,
+            .context = (void *)(uintptr_t)included_faults[i].text};
+
+        rules_diags_init(&diags, "test.yaml");
+        assert_null(rules_load(&source, &diags));
+        codes_note();
+        if (!has_fault(&included_faults[i])) {
+            rules_diags_print(&diags, stderr);
+            fail_msg("included case %zu: no %s", i, included_faults[i].code);
+        }
+        assert_string_equal(rules_diag_file(&diags, &diags.kept[0]), "in.yaml");
+        assert_int_equal(diags.kept[0].mark.file, 1);
+    }
+}
+
 static void test_large_faults(void **state)
 {
     struct text text = text_new();
@@ -386,6 +444,14 @@ static void test_large_faults(void **state)
         text_add(&text, "  - b\n");
     }
     text_expect(&text, "too-many-overrides");
+
+    text = text_new();
+    text_add(&text, HEAD "include: [");
+    for (int i = 0; i <= RULES_INCLUDES_MAX; i++) {
+        text_add(&text, "a, ");
+    }
+    text_add(&text, "a]\n");
+    text_expect(&text, "too-many-includes");
 
     text = text_new();
     text_add(&text, WITH("  plans:\n"));
@@ -539,9 +605,10 @@ static void test_good(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_faults),        cmocka_unit_test(test_large_faults),
-        cmocka_unit_test(test_every_code),    cmocka_unit_test(test_all_at_once),
-        cmocka_unit_test(test_nearest_spans), cmocka_unit_test(test_good),
+        cmocka_unit_test(test_faults),       cmocka_unit_test(test_included_faults),
+        cmocka_unit_test(test_large_faults), cmocka_unit_test(test_every_code),
+        cmocka_unit_test(test_all_at_once),  cmocka_unit_test(test_nearest_spans),
+        cmocka_unit_test(test_good),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
