@@ -4,9 +4,9 @@
 set -euo pipefail
 
 declare -A packages=(
-    [build]="cmake ninja-build gcc libc6-dev pkgconf libev-dev libyaml-dev libsodium-dev libsystemd-dev libcmocka-dev"
+    [build]="cmake ninja-build gcc libc6-dev pkgconf libev-dev libyaml-dev libsodium-dev libsystemd-dev libcmocka-dev libhiredis-dev libssl-dev"
     [demo]="haproxy curl"
-    [test]="haproxy varnish socat curl faketime systemd tzdata"
+    [test]="haproxy varnish socat curl faketime systemd tzdata redis-server openssl"
     [service]="debootstrap"
     [fuzz]="clang libclang-rt-14-dev"
     [coverage]="gcovr"
