@@ -54,8 +54,9 @@ const char *yamltree_nearest(const char *text, const char *const *names, size_t 
     }
     for (size_t i = 0; i < n; i++) {
         size_t name_len = strlen(names[i]);
+        size_t edits_least = name_len > len ? name_len - len : len - name_len;
 
-        if (name_len > WORD_BYTES_MAX) {
+        if (name_len > WORD_BYTES_MAX || edits_least >= best) {
             continue;
         }
 
