@@ -11,8 +11,32 @@ struct compiler {
     const struct rules_ast *ast;
     struct rules_set *set;
     int64_t now_s;
-    uint32_t n_limits; /* compiled so far */
+    uint32_t n_limits;        /* compiled so far */
+    struct rules_arena arena; /* until all is compiled */
+    struct rules_table first; /* costs or conditions -> first rule with them */
 };
+
+/** What many rules have from `defaults`. */
+enum shared {
+    SHARED_COSTS = 0,
+    SHARED_WHEN,
+    SHARED_KINDS,
+};
+
+/**
+ * @param field  of `from`: the address of what may be shared
+ * @return the first rule with the same, compiled; NULL: it is this one
+ */
+static const struct rules_matcher *find_same(struct compiler *c,
+                                             const struct rules_ast_rule *from,
+                                             enum shared kind, const void *field)
+{
+    uint32_t rule = (uint32_t)(from - c->ast->rules);
+    struct rules_bytes address = {field, sizeof(void *)};
+    uint32_t first = *rules_table_put(&c->first, (uint32_t)kind, address, rule);
+
+    return first < rule ? &c->set->matchers[first] : NULL;
+}
 
 /** What is in force ends some day: then the set is another one. */
 static bool is_in_force(struct compiler *c, int64_t expires_s)
@@ -332,15 +356,27 @@ struct values {
     struct rules_bytes *networks;
 };
 
-static bool values_init(struct compiler *c, struct values *values, uint32_t n)
+static bool values_init(struct compiler *c, struct values *values,
+                        const struct rules_ast_condition *from)
 {
     struct rules_arena *arena = &c->set->arena;
+    size_t n[RULES_AST_NETWORK + 1] = {0};
+    size_t n_addresses = 0;
 
-    values->wild = rules_arena_array(arena, n, sizeof *values->wild);
-    values->texts = rules_arena_array(arena, n, sizeof *values->texts);
-    values->addresses = rules_arena_array(arena, n, sizeof *values->addresses);
-    values->prefixes = rules_arena_array(arena, n, sizeof *values->prefixes);
-    values->networks = rules_arena_array(arena, n, sizeof *values->networks);
+    for (uint32_t i = 0; i < from->n_values; i++) {
+        const struct rules_ast_value *value = &from->values[i];
+
+        n[value->kind]++;
+        n_addresses += value->kind == RULES_AST_EXACT && value->network.address.len > 0;
+    }
+    values->wild = rules_arena_array(arena, n[RULES_AST_PATTERN], sizeof *values->wild);
+    values->texts = rules_arena_array(arena, n[RULES_AST_EXACT], sizeof *values->texts);
+    values->addresses = rules_arena_array(arena, n_addresses,
+                                          sizeof *values->addresses);
+    values->prefixes = rules_arena_array(arena, n[RULES_AST_PREFIX],
+                                         sizeof *values->prefixes);
+    values->networks = rules_arena_array(arena, n[RULES_AST_NETWORK],
+                                         sizeof *values->networks);
     return values->wild != NULL && values->texts != NULL && values->addresses != NULL
            && values->prefixes != NULL && values->networks != NULL;
 }
@@ -431,7 +467,7 @@ static bool compile_condition(struct compiler *c,
 {
     struct values values;
 
-    if (!values_init(c, &values, from->n_values)) {
+    if (!values_init(c, &values, from)) {
         return false;
     }
     to->slot = from->slot;
@@ -475,38 +511,56 @@ static struct rules_condition *compile_match(struct compiler *c,
     return conditions;
 }
 
-static bool compile_cost(struct compiler *c, const struct rules_ast_rule *from,
-                         struct rules_cost *to)
+/** @return the items, or NULL when memory ran out */
+static const struct rules_costs_item *compile_costs(struct compiler *c,
+                                                    const struct rules_ast_rule *from)
 {
     struct rules_costs_item *items = rules_arena_array(&c->set->arena, from->n_costs,
                                                        sizeof *items);
 
-    if (items == NULL) {
-        return false;
-    }
-    for (uint32_t i = 0; i < from->n_costs; i++) {
+    for (uint32_t i = 0; items != NULL && i < from->n_costs; i++) {
         items[i].n_conditions = from->costs[i].match.n_conditions;
         items[i].conditions = compile_match(c, &from->costs[i].match);
         items[i].cost = from->costs[i].cost;
         if (items[i].conditions == NULL) {
-            return false;
+            return NULL;
         }
+    }
+    return items;
+}
+
+static bool compile_cost(struct compiler *c, const struct rules_ast_rule *from,
+                         struct rules_cost *to)
+{
+    const struct rules_matcher *same = NULL;
+
+    if (from->n_costs > 0) {
+        same = find_same(c, from, SHARED_COSTS, &from->costs);
+    }
+    to->items = same != NULL ? same->cost.items : compile_costs(c, from);
+    if (to->items == NULL) {
+        return false;
     }
     to->slot = from->cost.is_from_slot ? from->cost.slot : RULES_NONE;
     to->min = from->cost.min;
     to->max = from->cost.max;
     to->n_items = from->n_costs;
-    to->items = items;
     return true;
 }
 
-static bool compile_charge(struct compiler *c, const struct rules_ast_charge *from,
+static bool compile_charge(struct compiler *c, const struct rules_ast_rule *from,
                            struct rules_charge *to)
 {
-    to->has_reserve = from->has_reserve;
-    to->reserve = from->reserve;
-    to->n_conditions = from->when.n_conditions;
-    to->conditions = compile_match(c, &from->when);
+    const struct rules_ast_match *when = &from->charge.when;
+    const struct rules_matcher *same = NULL;
+
+    if (when->n_conditions > 0) {
+        same = find_same(c, from, SHARED_WHEN, &when->conditions);
+    }
+    to->has_reserve = from->charge.has_reserve;
+    to->reserve = from->charge.reserve;
+    to->n_conditions = when->n_conditions;
+    to->conditions = same != NULL ? same->charge.conditions : compile_match(c, when);
     return to->conditions != NULL;
 }
 
@@ -535,7 +589,7 @@ static bool compile_matcher(struct compiler *c, uint32_t idx)
     matcher->is_expired = c->set->rules[idx].is_expired;
     return matcher->conditions != NULL && compile_parts(c, from, matcher)
            && compile_cost(c, from, &matcher->cost)
-           && compile_charge(c, &from->charge, &matcher->charge)
+           && compile_charge(c, from, &matcher->charge)
            && compile_overrides(c, from, matcher);
 }
 
@@ -703,7 +757,8 @@ static bool compile_all(struct compiler *c, const char *name)
     set->listed = rules_arena_array(&set->arena, c->ast->n_lists, sizeof *set->listed);
     if (set->name == NULL || set->domain == NULL || set->rules == NULL
         || set->limits == NULL || set->matchers == NULL || set->listed == NULL
-        || set->calendars == NULL || !compile_slots(c)) {
+        || set->calendars == NULL || !compile_slots(c)
+        || !rules_table_init(&c->first, &c->arena, (size_t)n * SHARED_KINDS)) {
         return false;
     }
     for (uint32_t i = 0; i < n; i++) {
@@ -727,5 +782,6 @@ struct rules_set *rules_compile(const struct rules_ast *ast, const char *name,
         rules_set_free(c.set);
         c.set = NULL;
     }
+    rules_arena_fini(&c.arena);
     return c.set;
 }
