@@ -49,7 +49,7 @@ static void add_item(struct text *text, const struct decide_limit *limit,
     int64_t available = 0;
     int64_t effective_s = 0;
     limit_advertise(&limit->limit, &limit->policy, answer, &available, &effective_s);
-    text_add_bytes(text, limit->item_head, limit->item_head_len);
+    text_add_bytes(text, limit->label->item_head, limit->label->item_head_len);
     text_add_int64(text, available);
     text_add(text, ";t=");
     text_add_int64(text, effective_s);
@@ -81,7 +81,7 @@ static void add_violated(struct text *text, const struct decide_request *request
         }
         const struct decide_limit *limit = request->limits[i];
         text_add(text, has_names ? "," : ",\"violated-policies\":[");
-        text_add_bytes(text, limit->item_head, limit->quoted_len);
+        text_add_bytes(text, limit->label->item_head, limit->label->quoted_len);
         has_names = true;
     }
     text_add(text, has_names ? "]" : "");
@@ -225,8 +225,8 @@ static void set_rule(struct answer *answer)
 {
     const struct verdict *verdict = &answer->request->verdict;
     if (verdict->deciding_idx >= 0) {
-        spop_ack_set_constant(&answer->ack,
-                              &answer->request->limits[verdict->deciding_idx]->rule);
+        spop_ack_set_constant(
+            &answer->ack, &answer->request->limits[verdict->deciding_idx]->label->rule);
     } else if (verdict->rule != NULL) {
         set_text(answer, VARIABLE_RULE, verdict->rule, strlen(verdict->rule));
     }

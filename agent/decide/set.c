@@ -47,25 +47,37 @@ static size_t print_policy(char *buf, const struct decide_limit *limit)
 }
 
 /* What stands before the numbers of a RateLimit item (section 4.1). */
-static void print_item_head(struct decide_limit *limit)
+static void print_item_head(struct decide_label *label, const char *name)
 {
-    struct text text = text_in(limit->item_head, DECIDE_ITEM_BYTES_MAX);
+    struct text text = text_in(label->item_head, DECIDE_ITEM_BYTES_MAX);
     text_add(&text, "\"");
-    text_add(&text, limit->name);
+    text_add(&text, name);
     text_add(&text, "\"");
-    limit->quoted_len = text.len;
+    label->quoted_len = text.len;
     text_add(&text, ";r=");
-    limit->item_head_len = text.len;
+    label->item_head_len = text.len;
     ENSURE(!text.is_cut);
 }
 
-static void encode_rule(struct decide_limit *limit)
+static void encode_rule(struct decide_label *label, const char *name)
 {
     struct spop_variable variable;
-    struct spop_value name = {.type = SPOP_VALUE_STRING,
-                              .bytes = spop_bytes_view(limit->name)};
+    struct spop_value value = {.type = SPOP_VALUE_STRING,
+                               .bytes = spop_bytes_view(name)};
     spop_variable_init(&variable, SPOP_SCOPE_TXN, variable_text(VARIABLE_RULE));
-    spop_constant_init(&limit->rule, &variable, &name);
+    spop_constant_init(&label->rule, &variable, &value);
+}
+
+static bool make_labels(struct decide_set *set)
+{
+    set->n_limits = rules_set_n_limits(set->rules);
+    set->labels = calloc((size_t)set->n_limits + 1, sizeof(set->labels[0]));
+    for (uint32_t i = 0; set->labels != NULL && i < set->n_limits; i++) {
+        const char *name = rules_set_limit(set->rules, i)->name;
+        print_item_head(&set->labels[i], name);
+        encode_rule(&set->labels[i], name);
+    }
+    return set->labels != NULL;
 }
 
 /* What happens over a limit. Before that a leaky bucket has delayed. */
@@ -113,6 +125,7 @@ static void prepare_limit(const struct decide_set *set, struct decide_limit *lim
                           const struct rules_limit *rules)
 {
     limit->name = rules->name;
+    limit->label = &set->labels[rules->base_idx];
     limit->base_idx = rules->base_idx;
     limit->limit = (struct limit){
         .algorithm = algorithm_of(rules->algorithm),
@@ -128,8 +141,6 @@ static void prepare_limit(const struct decide_set *set, struct decide_limit *lim
     limit->soft_amount = soft_amount_of(rules->rule, limit->limit.size);
     limit_describe(&limit->limit, &limit->policy);
     limit->policy_item_len = print_policy(limit->policy_item, limit);
-    print_item_head(limit);
-    encode_rule(limit);
 }
 
 static bool make_calendars(struct decide_set *set)
@@ -189,12 +200,11 @@ struct decide_set *decide_set_new(struct rules_set *rules)
         return NULL;
     }
     set->rules = rules;
-    if (!make_calendars(set)) {
+    if (!make_labels(set) || !make_calendars(set)) {
         decide_set_free(set);
         return NULL;
     }
     set->domain = rules_set_domain(rules);
-    set->n_limits = rules_set_n_limits(rules);
     for (uint32_t i = 0; i < n_variants; i++) {
         prepare_limit(set, &set->limits[i], rules_set_limit(rules, i));
     }
@@ -208,5 +218,6 @@ void decide_set_free(struct decide_set *set)
     }
     rules_set_free(set->rules);
     free(set->calendars);
+    free(set->labels);
     free(set);
 }

@@ -26,19 +26,24 @@ enum {
 /** By so much the two clocks may drift apart before that is looked at. */
 #define CALENDARS_STEP_US (20 * US_PER_MS)
 
+/** What is said of a limit whatever its numbers are. */
+struct decide_label {
+    struct spop_constant rule; /* that sets variable `rule` to the name */
+    size_t item_head_len;
+    size_t quoted_len;
+    char item_head[DECIDE_ITEM_BYTES_MAX]; /* "name";r= of which "name" is quoted_len */
+};
+
 struct decide_limit {
     const char *name;
+    const struct decide_label *label; /* plans make no other */
     uint32_t base_idx; /* under which it is counted: of the limit without a plan */
     struct limit limit;
     enum action exceeded; /* what becomes of a request over the limit */
     int64_t soft_amount;  /* used past which an allowed request is warned; -1: never */
     struct limit_policy policy;
-    struct spop_constant rule; /* that sets variable `rule` to the name */
     size_t policy_item_len;
-    size_t item_head_len;
-    size_t quoted_len;
     char policy_item[DECIDE_ITEM_BYTES_MAX]; /* "name";q=..;w=.. */
-    char item_head[DECIDE_ITEM_BYTES_MAX]; /* "name";r= of which "name" is quoted_len */
 };
 
 struct decide_set {
@@ -49,6 +54,7 @@ struct decide_set {
     struct instant looked_at;     /* where they begin; 0: not yet */
     int64_t ahead_us;             /* the agent's clock before the wall clock, then */
     uint32_t n_limits;            /* of the rules: base_idx is below it */
+    struct decide_label *labels;  /* of these */
     struct decide_limit limits[]; /* by the idx of the rules' limits, plans' too */
 };
 
