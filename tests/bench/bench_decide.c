@@ -208,13 +208,13 @@ static struct rules_value value_of(enum rules_value_type type, const void *ptr,
 static void run_matching(struct scene *scene, struct batch *batch,
                          const struct sample *s)
 {
-    struct rules_value *values = scene->request.descriptors.values;
+    struct rules_value *values = scene->decide.room.descriptors.values;
     (void)batch;
     values[scene->slot_ip] = value_of(RULES_ADDRESS, s->ip, sizeof(s->ip));
     values[scene->slot_path] = value_of(RULES_TEXT, s->path, strlen(s->path));
     values[scene->slot_api_key] = value_of(RULES_TEXT, s->api_key, strlen(s->api_key));
-    rules_eval(scene->decide.set->rules, &scene->request.descriptors,
-               &scene->request.result);
+    rules_eval(scene->decide.set->rules, &scene->decide.room.descriptors,
+               &scene->decide.room.result);
 }
 
 static int slot_of(const struct scene *scene, const char *name)
