@@ -270,7 +270,6 @@ static bool compile_rule(struct compiler *c, uint32_t idx)
 static bool compile_slots(struct compiler *c)
 {
     struct rules_set *set = c->set;
-    struct rules_bytes name;
 
     set->n_slots = c->ast->n_slots;
     set->slot_path = c->ast->slot_path;
@@ -279,10 +278,10 @@ static bool compile_slots(struct compiler *c)
         return false;
     }
     for (uint32_t i = 0; i < set->n_slots; i++) {
-        if (!bytes_copy(set, c->ast->slots[i], &name)) {
+        if (!bytes_copy(set, c->ast->slots[i], &set->slot_names[i])) {
             return false;
         }
-        (void)rules_table_put(&set->slots, 0, name, i);
+        (void)rules_table_put(&set->slots, 0, set->slot_names[i], i);
     }
     return true;
 }

@@ -4,13 +4,6 @@
 
 #include <sodium.h>
 
-enum {
-    LONG_HEAD_BYTES = 64,
-    LONG_DIGEST_BYTES = 32,
-};
-
-_Static_assert(LONG_HEAD_BYTES + LONG_DIGEST_BYTES == RULES_KEY_VALUE_BYTES_MAX,
-               "a long value takes the room of the longest short one");
 _Static_assert(RULES_KEY_VALUE_BYTES_MAX <= UINT8_MAX
                    && RULES_NAME_BYTES_MAX <= UINT8_MAX,
                "lengths are one byte");
@@ -29,16 +22,23 @@ static inline size_t put(uint8_t *out, struct rules_bytes name, enum rules_key_t
     return n + value.len;
 }
 
-static size_t put_long(uint8_t *out, struct rules_bytes name, struct rules_bytes value)
+size_t rules_key_put_long(uint8_t *out, struct rules_bytes name,
+                          struct rules_bytes shortened)
 {
-    uint8_t shortened[LONG_HEAD_BYTES + LONG_DIGEST_BYTES];
+    return put(out, name, RULES_KEY_LONG, shortened);
+}
 
-    memcpy(shortened, value.ptr, LONG_HEAD_BYTES);
+static size_t put_digest(uint8_t *out, struct rules_bytes name,
+                         struct rules_bytes value)
+{
+    uint8_t shortened[RULES_KEY_VALUE_BYTES_MAX];
+
+    memcpy(shortened, value.ptr, RULES_KEY_HEAD_BYTES);
     /* Fails only for lengths out of its range; these are constants within it. */
-    (void)crypto_generichash(shortened + LONG_HEAD_BYTES, LONG_DIGEST_BYTES, value.ptr,
-                             value.len, NULL, 0);
-    return put(out, name, RULES_KEY_LONG,
-               (struct rules_bytes){shortened, sizeof shortened});
+    (void)crypto_generichash(shortened + RULES_KEY_HEAD_BYTES, RULES_KEY_DIGEST_BYTES,
+                             value.ptr, value.len, NULL, 0);
+    return rules_key_put_long(out, name,
+                              (struct rules_bytes){shortened, sizeof shortened});
 }
 
 size_t rules_key_put_text(uint8_t *out, struct rules_bytes name,
@@ -46,7 +46,7 @@ size_t rules_key_put_text(uint8_t *out, struct rules_bytes name,
 {
     return value.len <= RULES_KEY_VALUE_BYTES_MAX
                ? put(out, name, RULES_KEY_TEXT, value)
-               : put_long(out, name, value);
+               : put_digest(out, name, value);
 }
 
 size_t rules_key_put_address(uint8_t *out, struct rules_bytes name,
@@ -67,7 +67,7 @@ size_t rules_key_put_instead(uint8_t *out, struct rules_bytes name,
                rules_address_group(address, prefix, room));
 }
 
-bool rules_key_is_in_share(const char *rule, struct rules_bytes key, int32_t permyriad)
+uint32_t rules_key_draw(const char *rule, struct rules_bytes key)
 {
     static const uint8_t zeros[crypto_shorthash_KEYBYTES];
     uint8_t text[1 + RULES_NAME_BYTES_MAX + 2 + RULES_KEY_BYTES_MAX];
@@ -86,5 +86,5 @@ bool rules_key_is_in_share(const char *rule, struct rules_bytes key, int32_t per
     for (size_t i = sizeof hash; i-- > 0;) {
         number = number << 8 | hash[i];
     }
-    return number % 10000 < (uint64_t)permyriad;
+    return (uint32_t)(number % 10000);
 }

@@ -17,6 +17,8 @@
 
 enum {
     RULES_KEY_VALUE_BYTES_MAX = 96,
+    RULES_KEY_HEAD_BYTES = 64, /* what is kept of a longer value, */
+    RULES_KEY_DIGEST_BYTES = RULES_KEY_VALUE_BYTES_MAX - RULES_KEY_HEAD_BYTES,
     RULES_KEY_PART_BYTES_MAX = 1 + RULES_NAME_BYTES_MAX + 1 + 1
                                + RULES_KEY_VALUE_BYTES_MAX,
 };
@@ -27,7 +29,7 @@ _Static_assert(RULES_KEY_PARTS_MAX *RULES_KEY_PART_BYTES_MAX <= RULES_KEY_BYTES_
 /** What a value is. Part of stored keys: never renumbered. */
 enum rules_key_tag {
     RULES_KEY_TEXT = 1,
-    RULES_KEY_LONG = 2, /* the first 64 bytes, and a digest */
+    RULES_KEY_LONG = 2, /* the first RULES_KEY_HEAD_BYTES, and a digest */
     RULES_KEY_ADDRESS4 = 3,
     RULES_KEY_ADDRESS6 = 4,
     RULES_KEY_INSTEAD4 = 5, /* the part is missing: the client's address instead */
@@ -44,6 +46,11 @@ enum rules_key_tag {
 size_t rules_key_put_text(uint8_t *out, struct rules_bytes name,
                           struct rules_bytes value);
 
+/** The same for a longer value, of which RULES_KEY_VALUE_BYTES_MAX bytes are known: those
+ *  that are kept, and the digest. */
+size_t rules_key_put_long(uint8_t *out, struct rules_bytes name,
+                          struct rules_bytes shortened);
+
 /** The same for the group of an address, given in canonical form. */
 size_t rules_key_put_address(uint8_t *out, struct rules_bytes name,
                              struct rules_bytes address, struct rules_ip_prefix prefix);
@@ -53,13 +60,20 @@ size_t rules_key_put_instead(uint8_t *out, struct rules_bytes name,
                              struct rules_bytes address, struct rules_ip_prefix prefix);
 
 /**
- * Draw whether a key is in a share: the same keys on every host and in every version,
- * other keys for each rule, and a smaller share lies inside a larger one. SipHash-2-4
- * with a key of zeros over the name (one byte of length before it) and the key (two, most
- * significant first), read least significant byte first, modulo 10000.
+ * Draw a number for a key: the same on every host and in every version, another for each
+ * rule. SipHash-2-4 with a key of zeros over the name (one byte of length before it) and
+ * the key (two, most significant first), read least significant byte first, modulo 10000.
  *
- * @param permyriad  the share in hundredths of a percent
+ * @return 0 to 9999
  */
-bool rules_key_is_in_share(const char *rule, struct rules_bytes key, int32_t permyriad);
+uint32_t rules_key_draw(const char *rule, struct rules_bytes key);
+
+/** Whether a key is in a share, in hundredths of a percent: a smaller share lies inside a
+ *  larger one. */
+static inline bool rules_key_is_in_share(const char *rule, struct rules_bytes key,
+                                         int32_t permyriad)
+{
+    return rules_key_draw(rule, key) < (uint32_t)permyriad;
+}
 
 #endif

@@ -152,14 +152,15 @@ struct rules_set {
     uint32_t n_calendars; /* different ones */
     struct rules_calendar *calendars;
     struct rules_zone *zones;
-    bool has_overrides;
     int64_t changes_at_s; /* when the next thing ends */
     uint32_t n_expired;
+    bool has_overrides;
     struct rules_table settled; /* short id -> idx of a limit that is settled */
 
     uint32_t n_slots;
     int slot_path; /* -1: not used */
     struct rules_table slots;
+    struct rules_bytes slot_names[RULES_SLOTS_MAX];
 
     uint32_t n_always; /* rules that no value finds */
     uint32_t *always;

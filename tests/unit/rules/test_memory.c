@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "rules/clients.h"
+#include "rules/explain.h"
 
 #include "tests/support/alloc_failure.h"
 #include "tests/unit/rules/support.h"
@@ -125,11 +126,36 @@ static void test_clients(void **state)
     alloc_failure_each(is_table_judged, 2);
 }
 
+static bool is_request_explained(void)
+{
+    static struct rules_request request;
+    struct rules_set *set = load();
+    struct rules_explanation *explanation = set != NULL ? rules_explain(set, &request)
+                                                        : NULL;
+    bool is_explained = explanation != NULL;
+
+    rules_explanation_free(explanation);
+    rules_set_free(set);
+    return is_explained;
+}
+
+static void test_explanation(void **state)
+{
+    (void)state;
+    f.len = (size_t)snprintf(f.text, sizeof f.text,
+                             "version: 1\ndomain: api\nrules:\n"
+                             "- {name: a, key: [], limit: {requests: 1, per: 1s}}\n"
+                             "- {name: b, match: {a: b}, key: [],"
+                             " limit: {requests: 1, per: 1s}}\n");
+    alloc_failure_each(is_request_explained, 4);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_files),
         cmocka_unit_test(test_clients),
+        cmocka_unit_test(test_explanation),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
