@@ -1,12 +1,12 @@
 #include "agent/control/keeper.h"
 
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "agent/file.h"
 #include "agent/log.h"
+#include "agent/thread.h"
 
 enum {
     FILE_MODE = 0600
@@ -57,18 +57,6 @@ static void *run(void *arg)
     return NULL;
 }
 
-/* Signals are the main thread's. */
-static int start_thread(struct keeper *keeper)
-{
-    sigset_t all;
-    sigset_t old;
-    (void)sigfillset(&all);
-    (void)pthread_sigmask(SIG_SETMASK, &all, &old);
-    int rc = pthread_create(&keeper->thread, NULL, run, keeper);
-    (void)pthread_sigmask(SIG_SETMASK, &old, NULL);
-    return rc;
-}
-
 static void keeper_free(struct keeper *keeper)
 {
     (void)pthread_mutex_destroy(&keeper->lock);
@@ -87,7 +75,7 @@ struct keeper *keeper_start(const char *path)
     }
     (void)pthread_mutex_init(&keeper->lock, NULL);
     (void)pthread_cond_init(&keeper->changed, NULL);
-    int rc = start_thread(keeper);
+    int rc = thread_start(&keeper->thread, run, keeper);
     if (rc != 0) {
         log_error("%s: no thread to write it: %s", path, strerrordesc_np(rc));
         keeper_free(keeper);

@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -11,6 +10,7 @@
 #include <sodium.h>
 
 #include "agent/log.h"
+#include "agent/thread.h"
 
 struct state {
     char *dir;
@@ -151,24 +151,12 @@ static void on_period(struct ev_loop *loop, struct ev_timer *timer, int events)
     (void)pthread_mutex_unlock(&state->lock);
 }
 
-/* Signals are the main thread's. */
-static int start_thread(struct state *state)
-{
-    sigset_t all;
-    sigset_t old;
-    (void)sigfillset(&all);
-    (void)pthread_sigmask(SIG_SETMASK, &all, &old);
-    int rc = pthread_create(&state->thread, NULL, run, state);
-    (void)pthread_sigmask(SIG_SETMASK, &old, NULL);
-    return rc;
-}
-
 /* NOLINTNEXTLINE(readability-function-size): the macros of ev.h nest */
 bool state_start(struct state *state, struct ev_loop *loop, struct store *store,
                  double period_s)
 {
     state->store = store;
-    int rc = start_thread(state);
+    int rc = thread_start(&state->thread, run, state);
     if (rc != 0) {
         log_error("state_dir: no thread to write snapshots: %s", strerrordesc_np(rc));
         return false;

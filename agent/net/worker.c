@@ -1,12 +1,12 @@
 #include "agent/net/worker.h"
 
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 #include "agent/log.h"
 #include "agent/net/connection.h"
+#include "agent/thread.h"
 
 static void set_sweep_ms(struct worker *worker, int ms)
 {
@@ -175,18 +175,6 @@ static void *run(void *arg)
     return NULL;
 }
 
-/* Signals are the main thread's: a worker inherits a mask that blocks them all. */
-static int start_thread(struct worker *worker)
-{
-    sigset_t all;
-    sigset_t old;
-    (void)sigfillset(&all);
-    (void)pthread_sigmask(SIG_SETMASK, &all, &old);
-    int rc = pthread_create(&worker->thread, NULL, run, worker);
-    (void)pthread_sigmask(SIG_SETMASK, &old, NULL);
-    return rc;
-}
-
 struct worker *worker_start(unsigned idx, const struct decide *decide,
                             struct worker_gone *gone, struct reassembly *reassembly)
 {
@@ -213,7 +201,7 @@ struct worker *worker_start(unsigned idx, const struct decide *decide,
     ev_timer_init(&worker->sweep, on_sweep, WORKER_SWEEP_MS / 1000.0,
                   WORKER_SWEEP_MS / 1000.0);
     ev_timer_start(worker->loop, &worker->sweep);
-    if (start_thread(worker) != 0) {
+    if (thread_start(&worker->thread, run, worker) != 0) {
         log_error("worker %u: cannot start a thread", idx);
         goto out;
     }
