@@ -149,6 +149,13 @@ struct rules_ast_list {
     struct rules_ast_condition condition;
 };
 
+/** The file that says the plans of clients, by what names them. */
+struct rules_ast_clients {
+    const char *path; /* NULL: there is none */
+    struct rules_mark mark;
+    uint32_t slot;
+};
+
 struct rules_ast {
     const char *domain;
     uint32_t n_slots;
@@ -160,6 +167,7 @@ struct rules_ast {
     struct rules_ast_rule *rules;
     uint32_t n_lists;
     struct rules_ast_list *lists;
+    struct rules_ast_clients clients;
 };
 
 struct rules_file;

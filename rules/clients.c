@@ -7,7 +7,7 @@
 #include "rules/address.h"
 #include "rules/code.h"
 #include "rules/fields.h"
-#include "rules/table.h"
+#include "rules/program.h"
 
 /* An entry: the low bits say where the client's record is, the high ones are of its hash.
  * No record is at 0: that is no entry. */
@@ -510,4 +510,19 @@ struct rules_bytes rules_clients_find(const struct rules_clients *clients,
     }
     memcpy(&plan_idx, clients->records + (entry & OFF_MASK), PLAN_BYTES);
     return clients->plans[plan_idx];
+}
+
+void rules_clients_apply(const struct rules_clients *clients,
+                         const struct rules_set *set, struct rules_request *request)
+{
+    struct rules_value *plan = &request->values[set->slot_plan];
+    struct rules_bytes found;
+
+    if (plan->bytes.len > 0) {
+        return;
+    }
+    found = rules_clients_find(clients, request->values[set->slot_client]);
+    if (found.len > 0) {
+        *plan = (struct rules_value){RULES_TEXT, found};
+    }
 }

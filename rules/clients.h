@@ -55,6 +55,15 @@ uint32_t rules_clients_n_plans(const struct rules_clients *clients);
 struct rules_bytes rules_clients_plan(const struct rules_clients *clients,
                                       uint32_t idx);
 
+/** Where a set says that the plans of clients are. */
+struct rules_clients_file {
+    const char *path; /* as the rules file has it, which it is relative to */
+    enum rules_clients_kind kind;
+};
+
+/** @return NULL: the rules name no file of clients */
+const struct rules_clients_file *rules_set_clients(const struct rules_set *set);
+
 /**
  * Find the plan of a client.
  *
@@ -65,5 +74,14 @@ struct rules_bytes rules_clients_plan(const struct rules_clients *clients,
  */
 struct rules_bytes rules_clients_find(const struct rules_clients *clients,
                                       struct rules_value client);
+
+/**
+ * Say the plan of a request that does not say it itself, before it is evaluated.
+ *
+ * @param clients  of the file that the set names
+ * @param request  its descriptor `plan` may be set, to what lives as long as the table
+ */
+void rules_clients_apply(const struct rules_clients *clients,
+                         const struct rules_set *set, struct rules_request *request);
 
 #endif

@@ -286,6 +286,21 @@ static bool compile_slots(struct compiler *c)
     return true;
 }
 
+static bool compile_clients(struct compiler *c)
+{
+    const struct rules_ast_clients *clients = &c->ast->clients;
+    struct rules_set *set = c->set;
+
+    if (clients->path == NULL) {
+        return true;
+    }
+    set->slot_client = clients->slot;
+    set->clients.kind = clients->slot == RULES_SLOT_IP ? RULES_CLIENTS_ADDRESS
+                                                       : RULES_CLIENTS_TEXT;
+    set->clients.path = string_copy(set, clients->path);
+    return set->clients.path != NULL;
+}
+
 static bool compile_links(struct compiler *c, const struct rules_ast_part *from,
                           struct rules_part *to)
 {
@@ -765,8 +780,8 @@ static bool compile_all(struct compiler *c, const char *name)
             return false;
         }
     }
-    return compile_plans(c) && compile_settled(c) && compile_lists(c)
-           && rules_index_build(c->set);
+    return compile_clients(c) && compile_plans(c) && compile_settled(c)
+           && compile_lists(c) && rules_index_build(c->set);
 }
 
 struct rules_set *rules_compile(const struct rules_ast *ast, const char *name,

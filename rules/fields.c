@@ -150,24 +150,35 @@ enum {
     TEXT_BYTES_MAX = 128
 };
 
-const char *rules_text_read(struct rules_parse *parse, const struct yamltree_node *node)
+static const char *text_read(struct rules_parse *parse,
+                             const struct yamltree_node *node, size_t bytes_max)
 {
     bool is_good;
 
     if (!rules_node_is(parse, node, YAMLTREE_SCALAR, node->key)) {
         return NULL;
     }
-    is_good = node->text_len > 0 && node->text_len <= TEXT_BYTES_MAX;
+    is_good = node->text_len > 0 && node->text_len <= bytes_max;
     for (size_t i = 0; i < node->text_len; i++) {
         is_good = is_good && node->text[i] >= 0x20 && node->text[i] < 0x7f;
     }
     if (!is_good) {
         RULES_FAIL(parse, node->mark, rules_code_bad_text,
-                   "%s must be 1 to %d printable ASCII characters", node->key,
-                   TEXT_BYTES_MAX);
+                   "%s must be 1 to %zu printable ASCII characters", node->key,
+                   bytes_max);
         return NULL;
     }
     return node->text;
+}
+
+const char *rules_text_read(struct rules_parse *parse, const struct yamltree_node *node)
+{
+    return text_read(parse, node, TEXT_BYTES_MAX);
+}
+
+const char *rules_path_read(struct rules_parse *parse, const struct yamltree_node *node)
+{
+    return text_read(parse, node, RULES_INCLUDE_BYTES_MAX);
 }
 
 void rules_moment_read(struct rules_parse *parse, const struct yamltree_node *node,

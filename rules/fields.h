@@ -127,6 +127,10 @@ void rules_match_values_check(struct rules_parse *parse,
 const char *rules_text_read(struct rules_parse *parse,
                             const struct yamltree_node *node);
 
+/** The same of a path of another file: up to RULES_INCLUDE_BYTES_MAX of them. */
+const char *rules_path_read(struct rules_parse *parse,
+                            const struct yamltree_node *node);
+
 /** Read a date or a moment; reported when it is none. */
 void rules_moment_read(struct rules_parse *parse, const struct yamltree_node *node,
                        int64_t *at_s);
@@ -134,12 +138,13 @@ void rules_moment_read(struct rules_parse *parse, const struct yamltree_node *no
 /** A field that is read on its own, before or after the others. */
 rules_field_fn rules_field_skip;
 
-/* The fields that have a file of their own. `into` is a struct rules_ast_rule; of lists a
- * struct rules_ast. */
+/* The fields that have a file of their own. `into` is a struct rules_ast_rule; of lists
+ * and clients a struct rules_ast. */
 rules_field_fn rules_field_match;
 rules_field_fn rules_field_cost;
 rules_field_fn rules_field_costs;
 rules_field_fn rules_field_charge;
+rules_field_fn rules_field_clients;
 rules_field_fn rules_field_key;
 rules_field_fn rules_field_overrides;
 rules_field_fn rules_field_ip_prefix;

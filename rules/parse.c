@@ -162,7 +162,7 @@ static const struct rules_field main_fields[] = {
     {"version", read_version, true},      {"domain", read_domain, true},
     {"rules", read_rules, false},         {"require", rules_field_skip, false},
     {"include", rules_field_skip, false}, {"defaults", rules_field_skip, false},
-    {"lists", rules_field_lists, false},  {"clients", NULL, false},
+    {"lists", rules_field_lists, false},  {"clients", rules_field_clients, false},
 };
 
 static const struct rules_field included_fields[] = {

@@ -19,6 +19,7 @@
 #include "rules/arena.h"
 #include "rules/bytes.h"
 #include "rules/calendar.h"
+#include "rules/clients.h"
 #include "rules/table.h"
 
 /** How much of a value is looked up. */
@@ -146,7 +147,9 @@ struct rules_set {
     uint32_t n_limits;         /* of the rules themselves */
     uint32_t n_variants;       /* with those that plans make */
     struct rules_limit *limits;
-    int slot_plan; /* -1: no rule has plans */
+    int slot_plan;                     /* -1: neither rules have plans, nor clients */
+    struct rules_clients_file clients; /* path NULL: none */
+    uint32_t slot_client;
     struct rules_table
         plans; /* rule, name of a plan -> first of its limits, or RULES_UNLIMITED */
     uint32_t n_calendars; /* different ones */

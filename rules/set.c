@@ -70,6 +70,11 @@ const struct rules_rule *rules_set_rule(const struct rules_set *set, uint32_t id
     return &set->rules[idx];
 }
 
+const struct rules_clients_file *rules_set_clients(const struct rules_set *set)
+{
+    return set->clients.path != NULL ? &set->clients : NULL;
+}
+
 int64_t rules_set_changes_at_s(const struct rules_set *set)
 {
     return set->changes_at_s;

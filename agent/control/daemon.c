@@ -247,6 +247,7 @@ static bool start_server(struct daemon *daemon)
         .inheritance = daemon->takeover != NULL ? takeover_inheritance(daemon->takeover)
                                                 : NULL,
         .set = rulebook_set(daemon->rulebook),
+        .clients = rulebook_clients(daemon->rulebook),
         .store = daemon->store,
         .decide_options = &daemon->options,
         .counters = rulebook_counters(daemon->rulebook),

@@ -7,8 +7,7 @@
 
 #include <sys/stat.h>
 
-#include <sodium.h>
-
+#include "agent/control/diags.h"
 #include "agent/control/keeper.h"
 #include "agent/file.h"
 #include "agent/log.h"
@@ -17,12 +16,14 @@
 struct text {
     char *bytes; /* NULL: it could not be read */
     size_t len;
-    char version[RULEBOOK_VERSION_BYTES];
+    char version[VERSION_BYTES];
 };
 
 /* A set with what its workers count, from its compilation on. */
 struct edition {
     struct decide_set *set; /* NULL: none */
+    char *clients_path;     /* of the file that the set names; NULL: none */
+    struct clients *clients;
     struct text text;
     char *copy; /* of the text, for the keeper */
     bool is_last_good;
@@ -35,19 +36,37 @@ struct named {
     uint32_t idx;
 };
 
+/* The file of clients that the newest rules name. */
+struct clients_watch {
+    char *path; /* NULL: none */
+    enum rules_clients_kind kind;
+    struct clients *newest; /* the last good table of it, or NULL */
+    struct stat seen;
+    unsigned due_s; /* in how many seconds it is to be read; 0: not */
+    bool is_stale;  /* what the loader makes now is of another file */
+    bool is_wanted; /* once the loader is through */
+    bool is_asked;  /* by a person */
+};
+
 struct rulebook {
     const char *path;
     char *last_good_path; /* NULL: nowhere */
+    char *last_good_clients_path;
     unsigned n_workers;
     struct edition in_force;
-    struct edition next;    /* being handed to the workers */
-    struct edition waiting; /* for the end of that */
+    struct edition next;          /* being handed to the workers */
+    struct clients *next_clients; /* the same, with the set in force */
+    struct edition waiting;       /* for the end of that */
+    struct edition arriving;      /* for the file of clients that it names */
+    struct clients_watch clients;
+    struct clients_loader loader;
     struct named
         *names; /* of the limits in force, sorted, while `next` is on its way */
-    char tried[RULEBOOK_VERSION_BYTES];
+    char tried[VERSION_BYTES];
     struct rulebook_report report;
     struct keeper *keeper;
-    struct ev_loop *loop; /* NULL: not started */
+    struct keeper *clients_keeper; /* NULL: there were no clients to keep yet */
+    struct ev_loop *loop;          /* NULL: not started */
     struct server *server;
     rulebook_changed_fn *changed;
     void *context;
@@ -62,20 +81,11 @@ static void edition_clear(struct edition *edition)
         counters_free(edition->counters[i]);
     }
     decide_set_free(edition->set);
+    clients_drop(edition->clients);
+    free(edition->clients_path);
     free(edition->text.bytes);
     free(edition->copy);
     *edition = (struct edition){0};
-}
-
-static void set_version(struct text *text)
-{
-    uint8_t digest[(RULEBOOK_VERSION_BYTES - 1) / 2];
-    /* Fails only for lengths out of its range. */
-    uint8_t whole[crypto_generichash_BYTES];
-    (void)crypto_generichash(whole, sizeof(whole), (const uint8_t *)text->bytes,
-                             text->len, NULL, 0);
-    memcpy(digest, whole, sizeof(digest));
-    (void)sodium_bin2hex(text->version, sizeof(text->version), digest, sizeof(digest));
 }
 
 static struct text text_read(const char *path, const char **error)
@@ -83,22 +93,9 @@ static struct text text_read(const char *path, const char **error)
     struct text text = {0};
     text.bytes = file_read(path, RULES_FILE_BYTES_MAX, &text.len, error);
     if (text.bytes != NULL) {
-        set_version(&text);
+        version_of(text.bytes, text.len, text.version);
     }
     return text;
-}
-
-static void keep_first_error(const struct rules_diags *diags, char *error)
-{
-    for (uint32_t i = 0; i < diags->n_kept; i++) {
-        const struct rules_diag *diag = &diags->kept[i];
-        if (diag->severity == RULES_ERROR) {
-            (void)snprintf(error, RULEBOOK_ERROR_BYTES_MAX,
-                           "line %" PRIu32 ", column %" PRIu32 ": %.200s [%s]",
-                           diag->mark.line, diag->mark.column, diag->text, diag->code);
-            return;
-        }
-    }
 }
 
 static void keep_calendars(struct decide_set *set)
@@ -106,22 +103,6 @@ static void keep_calendars(struct decide_set *set)
     if (set != NULL) {
         (void)decide_set_keep_calendars(set, clock_now(), clock_wall_us());
     }
-}
-
-/* On standard error, like log lines: who does not read there holds up nobody. */
-static void print_diags(const struct rules_diags *diags)
-{
-    char *text = NULL;
-    size_t len = 0;
-    FILE *out = diags->n_kept > 0 ? open_memstream(&text, &len) : NULL;
-    if (out == NULL) {
-        return;
-    }
-    rules_diags_print(diags, out);
-    if (fclose(out) == 0) {
-        log_text(text);
-    }
-    free(text);
 }
 
 /* Compile a text; its diagnostics go to standard error, the first error to `error`. */
@@ -141,19 +122,44 @@ static struct decide_set *compile(const char *path, const struct text *text,
     }
     rules_diags_init(diags, path);
     struct rules_set *rules = rules_load(&source, diags);
-    print_diags(diags);
+    diags_log(diags);
     if (rules != NULL) {
         set = decide_set_new(rules);
         keep_calendars(set);
     } else {
-        keep_first_error(diags, error);
+        diags_first_error(diags, error, RULEBOOK_ERROR_BYTES_MAX);
     }
     free(diags);
     return set;
 }
 
+static enum rules_clients_kind clients_kind(const struct edition *edition)
+{
+    return rules_set_clients(edition->set->rules)->kind;
+}
+
+/* Where the file is that a set names: seen from the rules file. */
+static bool find_clients(struct edition *edition, const char *rules_path)
+{
+    const struct rules_clients_file *file = rules_set_clients(edition->set->rules);
+    if (file == NULL) {
+        return true;
+    }
+    const char *slash = file->path[0] != '/' ? strrchr(rules_path, '/') : NULL;
+    size_t dir_len = slash != NULL ? (size_t)(slash - rules_path) + 1 : 0;
+    size_t size = dir_len + strlen(file->path) + 1;
+    edition->clients_path = malloc(size);
+    if (edition->clients_path == NULL) {
+        return false;
+    }
+    (void)snprintf(edition->clients_path, size, "%.*s%s", (int)dir_len, rules_path,
+                   file->path);
+    return true;
+}
+
 /* Compile the text of `edition`; false with a text in `error`, and nothing is left. */
-static bool edition_compile(struct edition *edition, const char *path, char *error)
+static bool edition_compile(const struct rulebook *book, struct edition *edition,
+                            const char *path, char *error)
 {
     (void)snprintf(error, RULEBOOK_ERROR_BYTES_MAX, "out of memory");
     edition->copy = malloc(edition->text.len + 1);
@@ -161,15 +167,16 @@ static bool edition_compile(struct edition *edition, const char *path, char *err
         memcpy(edition->copy, edition->text.bytes, edition->text.len + 1);
         edition->set = compile(path, &edition->text, error);
     }
-    if (edition->set == NULL) {
-        edition_clear(edition);
-        return false;
+    if (edition->set != NULL && find_clients(edition, book->path)) {
+        return true;
     }
-    return true;
+    edition_clear(edition);
+    return false;
 }
 
 /* Read and compile a file into `edition`; likewise. */
-static bool edition_load(struct edition *edition, const char *path, char *error)
+static bool edition_load(const struct rulebook *book, struct edition *edition,
+                         const char *path, char *error)
 {
     const char *reason = NULL;
     edition->text = text_read(path, &reason);
@@ -177,7 +184,7 @@ static bool edition_load(struct edition *edition, const char *path, char *error)
         (void)snprintf(error, RULEBOOK_ERROR_BYTES_MAX, "%s", reason);
         return false;
     }
-    return edition_compile(edition, path, error);
+    return edition_compile(book, edition, path, error);
 }
 
 static bool make_counters(struct edition *edition, unsigned n)
@@ -199,8 +206,23 @@ static void keep_last_good(struct rulebook *book)
     edition->copy = NULL;
 }
 
+/* Where nothing is kept it is just freed. */
+static void keep_clients(struct rulebook *book)
+{
+    struct clients *clients = book->in_force.clients;
+    if (clients == NULL || clients->text == NULL) {
+        return;
+    }
+    if (book->clients_keeper == NULL && book->last_good_clients_path != NULL) {
+        book->clients_keeper = keeper_start(book->last_good_clients_path);
+    }
+    keeper_keep(book->clients_keeper, clients->text, clients->len);
+    clients->text = NULL;
+}
+
 static void report_change(struct rulebook *book)
 {
+    book->report.clients.path = book->in_force.clients_path;
     memcpy(book->report.version, book->in_force.text.version,
            sizeof(book->report.version));
     book->report.is_last_good = book->in_force.is_last_good;
@@ -213,41 +235,166 @@ static void report_failure(struct rulebook *book, const char *error)
     (void)snprintf(book->report.error, sizeof(book->report.error), "%s", error);
 }
 
-/* The rules that came into force last, where the file is no good. */
-static bool load_last_good(struct rulebook *book)
+static void report_clients(struct rulebook *book)
 {
-    char error[RULEBOOK_ERROR_BYTES_MAX];
-    if (book->last_good_path == NULL) {
+    const struct clients *clients = book->in_force.clients;
+    struct clients_report *report = &book->report.clients;
+    if (clients != NULL) {
+        memcpy(report->version, clients->version, sizeof(report->version));
+        report->changed_at = clients->loaded_at;
+    }
+}
+
+static void report_clients_failure(struct rulebook *book, const char *error)
+{
+    struct clients_report *report = &book->report.clients;
+    report->n_failures++;
+    (void)snprintf(report->error, sizeof(report->error), "%s", error);
+}
+
+/* Rules whose clients are no good. */
+static void tell_both(const char *path, const char *reason, char *error)
+{
+    (void)snprintf(error, RULEBOOK_ERROR_BYTES_MAX, "%.128s: %.180s", path, reason);
+}
+
+static bool is_same_path(const char *a, const char *b)
+{
+    return a == NULL || b == NULL ? a == b : strcmp(a, b) == 0;
+}
+
+/* Look at the file of clients that new rules name. */
+static bool watch_clients(struct rulebook *book, const struct edition *edition)
+{
+    struct clients_watch *watch = &book->clients;
+    const char *path = edition->clients_path;
+    enum rules_clients_kind kind = path != NULL ? clients_kind(edition)
+                                                : RULES_CLIENTS_TEXT;
+    if (is_same_path(path, watch->path) && kind == watch->kind) {
+        return true;
+    }
+    char *copy = path != NULL ? strdup(path) : NULL;
+    if (path != NULL && copy == NULL) {
         return false;
     }
-    if (!edition_load(&book->in_force, book->last_good_path, error)) {
-        log_error("%s: %s", book->last_good_path, error);
-        return false;
-    }
-    book->in_force.is_last_good = true;
-    log_warning("%s: serving the last good rules, %s", book->path,
-                book->last_good_path);
+    free(watch->path);
+    clients_drop(watch->newest);
+    *watch = (struct clients_watch){.path = copy,
+                                    .kind = kind,
+                                    .is_stale = book->loader.is_busy};
+    book->report.clients.error[0] = '\0';
     return true;
 }
 
-/* Whether the file is another one than when it was last looked at. Links are followed:
- * what they lead to changes while they stay. */
-static bool has_changed(struct rulebook *book)
+/* The newest table for an edition; NULL: there is none. */
+static struct clients *table_for(const struct rulebook *book,
+                                 const struct edition *edition)
 {
-    struct stat then = book->seen;
+    struct clients *tables[] = {book->clients.newest, book->in_force.clients};
+    for (size_t i = 0; edition->clients_path != NULL && i < ARRAY_LEN(tables); i++) {
+        if (clients_are_of(tables[i], edition->clients_path, clients_kind(edition))) {
+            return tables[i];
+        }
+    }
+    return NULL;
+}
+
+static const struct rules_clients *table_of(const struct clients *clients)
+{
+    return clients != NULL ? clients->table : NULL;
+}
+
+/* Whether a file is another one than when it was last looked at. Links are followed: what
+ * they lead to changes while they stay. */
+static bool has_changed(const char *path, struct stat *seen)
+{
+    struct stat then = *seen;
     struct stat now = {0};
-    (void)stat(book->path, &now);
-    book->seen = now;
+    (void)stat(path, &now);
+    *seen = now;
     return now.st_dev != then.st_dev || now.st_ino != then.st_ino
            || now.st_size != then.st_size || now.st_mtim.tv_sec != then.st_mtim.tv_sec
            || now.st_mtim.tv_nsec != then.st_mtim.tv_nsec;
 }
 
+/* The table of the first rules, now. Rules whose clients are no good wait for better. */
+static bool load_first_clients(struct rulebook *book, char *error)
+{
+    char reason[CLIENTS_ERROR_BYTES_MAX];
+    struct clients_watch *watch = &book->clients;
+    struct edition *edition = &book->in_force;
+    if (!watch_clients(book, edition)) {
+        (void)snprintf(error, RULEBOOK_ERROR_BYTES_MAX, "out of memory");
+        edition_clear(edition);
+        return false;
+    }
+    if (watch->path == NULL) {
+        return true;
+    }
+    (void)has_changed(watch->path, &watch->seen);
+    enum clients_status status = clients_load(watch->path, watch->kind, &watch->newest,
+                                              reason);
+    if (status == CLIENTS_OK) {
+        edition->clients = clients_share(watch->newest);
+        return true;
+    }
+    tell_both(watch->path, reason, error);
+    report_clients_failure(book, reason);
+    watch->due_s = status == CLIENTS_UNREAD ? RULEBOOK_CLIENTS_RETRY_S : 0;
+    book->arriving = *edition;
+    *edition = (struct edition){0};
+    return false;
+}
+
+static bool load_last_good_clients(struct rulebook *book)
+{
+    char error[CLIENTS_ERROR_BYTES_MAX];
+    struct edition *edition = &book->in_force;
+    if (edition->clients_path == NULL) {
+        return true;
+    }
+    if (clients_load(book->last_good_clients_path, clients_kind(edition),
+                     &edition->clients, error)
+        != CLIENTS_OK) {
+        log_error("%s: %s", book->last_good_clients_path, error);
+        return false;
+    }
+    free(edition->clients->text); /* it is kept as it is */
+    edition->clients->text = NULL;
+    return true;
+}
+
+/* The rules that came into force last, and their clients, where the files are no good. */
+static bool load_last_good(struct rulebook *book)
+{
+    char error[RULEBOOK_ERROR_BYTES_MAX];
+    struct edition *edition = &book->in_force;
+    if (book->last_good_path == NULL) {
+        return false;
+    }
+    if (!edition_load(book, edition, book->last_good_path, error)) {
+        log_error("%s: %s", book->last_good_path, error);
+        return false;
+    }
+    if (!load_last_good_clients(book)) {
+        return false;
+    }
+    if (book->arriving.set == NULL && !watch_clients(book, edition)) {
+        log_error("out of memory");
+        return false;
+    }
+    edition->is_last_good = true;
+    log_warning("%s: serving the last good rules, %s", book->path,
+                book->last_good_path);
+    return true;
+}
+
 static bool load_first(struct rulebook *book)
 {
     char error[RULEBOOK_ERROR_BYTES_MAX];
-    (void)has_changed(book); /* what changes from here on is seen */
-    if (!edition_load(&book->in_force, book->path, error)) {
+    (void)has_changed(book->path, &book->seen); /* what changes from here on is seen */
+    if (!edition_load(book, &book->in_force, book->path, error)
+        || !load_first_clients(book, error)) {
         log_error("%s: %s", book->path, error);
         report_failure(book, error);
         if (!load_last_good(book)) {
@@ -261,7 +408,18 @@ static bool load_first(struct rulebook *book)
     }
     memcpy(book->tried, book->in_force.text.version, sizeof(book->tried));
     report_change(book);
+    report_clients(book);
     return true;
+}
+
+static char *path_in(const char *dir, const char *name)
+{
+    size_t size = strlen(dir) + 1 + strlen(name) + 1;
+    char *path = malloc(size);
+    if (path != NULL) {
+        (void)snprintf(path, size, "%s/%s", dir, name);
+    }
+    return path;
 }
 
 static bool open_keeper(struct rulebook *book, const char *state_dir)
@@ -269,13 +427,12 @@ static bool open_keeper(struct rulebook *book, const char *state_dir)
     if (state_dir == NULL) {
         return true;
     }
-    size_t size = strlen(state_dir) + sizeof("/" LAST_GOOD_FILE);
-    book->last_good_path = malloc(size);
-    if (book->last_good_path == NULL) {
+    book->last_good_path = path_in(state_dir, LAST_GOOD_FILE);
+    book->last_good_clients_path = path_in(state_dir, LAST_GOOD_CLIENTS);
+    if (book->last_good_path == NULL || book->last_good_clients_path == NULL) {
         log_error("out of memory");
         return false;
     }
-    (void)snprintf(book->last_good_path, size, "%s/" LAST_GOOD_FILE, state_dir);
     book->keeper = keeper_start(book->last_good_path);
     return book->keeper != NULL;
 }
@@ -291,12 +448,14 @@ struct rulebook *rulebook_open(const char *path, const char *state_dir,
     }
     book->path = path;
     book->n_workers = n_workers;
+    clients_loader_init(&book->loader);
     if (!open_keeper(book, state_dir) || !load_first(book)) {
         rulebook_free(book);
         return NULL;
     }
     if (!book->in_force.is_last_good) {
         keep_last_good(book);
+        keep_clients(book);
     }
     return book;
 }
@@ -352,7 +511,7 @@ static void look_in_ms(struct rulebook *book, int ms)
     ev_timer_start(book->loop, &book->settle);
 }
 
-static void begin_change(struct rulebook *book);
+static void continue_changes(struct rulebook *book);
 
 /* What was counted goes on; our own block stays where it is. */
 static void carry_counters(struct rulebook *book)
@@ -368,10 +527,23 @@ static void carry_counters(struct rulebook *book)
     old->counters[own] = NULL;
 }
 
+static void say_clients(struct rulebook *book)
+{
+    const struct clients *clients = book->in_force.clients;
+    report_clients(book);
+    if (clients != NULL) {
+        book->report.clients.n_changes++;
+        log_info("%s: in force: version %s, %" PRIu32 " clients", clients->path,
+                 clients->version, rules_clients_count(clients->table));
+    }
+    keep_clients(book);
+}
+
 /* The last worker has left the old set: it can go. */
 static void on_changed(void *context)
 {
     struct rulebook *book = context;
+    bool has_other_clients = book->next.clients != book->in_force.clients;
     carry_counters(book);
     free(book->names);
     book->names = NULL;
@@ -383,47 +555,190 @@ static void on_changed(void *context)
     log_info("%s: in force: version %s, %" PRIu32 " rules", book->path,
              book->report.version, rules_set_n_rules(book->in_force.set->rules));
     keep_last_good(book);
-    if (book->waiting.set != NULL) {
-        book->next = book->waiting;
-        book->waiting = (struct edition){0};
-        begin_change(book);
+    if (has_other_clients) {
+        say_clients(book);
     }
+    continue_changes(book);
     book->changed(book->context);
 }
 
+/* The last worker has left the old table. */
+static void on_clients_changed(void *context)
+{
+    struct rulebook *book = context;
+    clients_drop(book->in_force.clients);
+    book->in_force.clients = book->next_clients;
+    book->next_clients = NULL;
+    say_clients(book);
+    continue_changes(book);
+}
+
+static bool is_changing(const struct rulebook *book)
+{
+    return book->next.set != NULL || book->next_clients != NULL;
+}
+
+/* With the newest clients, which may be newer than the edition. */
 static void begin_change(struct rulebook *book)
 {
+    struct edition *next = &book->next;
+    struct clients *newest = clients_share(table_for(book, next));
+    if (newest != NULL) {
+        clients_drop(next->clients);
+        next->clients = newest;
+    }
     book->names = names_of(book->in_force.set);
-    if (book->names == NULL || !make_counters(&book->next, book->n_workers + 1)) {
+    if (book->names == NULL || !make_counters(next, book->n_workers + 1)) {
         log_error("%s: out of memory: the old rules stay in force", book->path);
         report_failure(book, "out of memory");
         free(book->names);
         book->names = NULL;
-        edition_clear(&book->next);
+        edition_clear(next);
         book->tried[0] = '\0';
         look_in_ms(book, RULEBOOK_RETRY_MS);
         return;
     }
-    server_change_rules(book->server, book->next.set, book->next.counters, on_changed,
-                        book);
+    server_change_rules(book->server, next->set, table_of(next->clients),
+                        next->counters, on_changed, book);
+}
+
+/* The set stays, and what is counted. */
+static void begin_clients_change(struct rulebook *book, struct clients *clients)
+{
+    const struct edition *edition = &book->in_force;
+    book->next_clients = clients_share(clients);
+    server_change_rules(book->server, edition->set, clients->table, edition->counters,
+                        on_clients_changed, book);
+}
+
+/* What is there and not in force yet, one change at a time. */
+static void continue_changes(struct rulebook *book)
+{
+    if (is_changing(book)) {
+        return;
+    }
+    if (book->waiting.set != NULL) {
+        book->next = book->waiting;
+        book->waiting = (struct edition){0};
+        begin_change(book);
+        return;
+    }
+    struct clients *clients = table_for(book, &book->in_force);
+    if (clients != NULL && clients != book->in_force.clients) {
+        begin_clients_change(book, clients);
+    }
 }
 
 /* A good file that is not what is in force, or on its way. */
 static void take(struct rulebook *book, struct edition *edition)
 {
-    if (book->next.set == NULL) {
-        book->next = *edition;
-        begin_change(book);
-        return;
-    }
     edition_clear(&book->waiting);
     book->waiting = *edition;
+    continue_changes(book);
 }
 
 static void refuse(struct rulebook *book, const char *error)
 {
     log_error("%s: %s: the rules in force stay", book->path, error);
     report_failure(book, error);
+}
+
+/* Rules that wait for their clients are refused with them. */
+static void refuse_clients(struct rulebook *book, enum clients_status status,
+                           const char *reason)
+{
+    struct clients_watch *watch = &book->clients;
+    bool is_news = status == CLIENTS_BAD || watch->is_asked
+                   || strcmp(book->report.clients.error, reason) != 0;
+    watch->is_asked = false;
+    if (status == CLIENTS_UNREAD) {
+        watch->due_s = RULEBOOK_CLIENTS_RETRY_S;
+    }
+    if (!is_news) {
+        return;
+    }
+    report_clients_failure(book, reason);
+    if (book->arriving.set != NULL) {
+        char error[RULEBOOK_ERROR_BYTES_MAX];
+        tell_both(watch->path, reason, error);
+        refuse(book, error);
+        return;
+    }
+    log_error("%s: %s: the clients in force stay", watch->path, reason);
+}
+
+static void ask_clients(struct rulebook *book)
+{
+    struct clients_watch *watch = &book->clients;
+    if (watch->path == NULL) {
+        return;
+    }
+    watch->is_wanted = book->loader.is_busy;
+    if (watch->is_wanted) {
+        return;
+    }
+    watch->due_s = 0;
+    (void)has_changed(watch->path,
+                      &watch->seen); /* what changes from here on is seen */
+    if (!clients_loader_load(&book->loader, watch->path, watch->kind)) {
+        refuse_clients(book, CLIENTS_UNREAD, "no thread to read it");
+    }
+}
+
+/* A good table of the file that is watched; rules may have waited for it. */
+static void take_clients(struct rulebook *book, struct clients *clients)
+{
+    struct clients_watch *watch = &book->clients;
+    watch->is_asked = false;
+    book->report.clients.error[0] = '\0';
+    if (watch->newest != NULL
+        && strcmp(watch->newest->version, clients->version) == 0) {
+        clients_drop(clients); /* only touched */
+    } else {
+        clients_drop(watch->newest);
+        watch->newest = clients;
+    }
+    if (book->arriving.set == NULL) {
+        continue_changes(book);
+        return;
+    }
+    struct edition edition = book->arriving;
+    book->arriving = (struct edition){0};
+    book->report.error[0] = '\0';
+    edition.clients = clients_share(watch->newest);
+    take(book, &edition);
+}
+
+static void on_clients_loaded(void *context, enum clients_status status,
+                              struct clients *clients, const char *error)
+{
+    struct rulebook *book = context;
+    struct clients_watch *watch = &book->clients;
+    if (watch->is_stale) {
+        watch->is_stale = false;
+        clients_drop(clients);
+    } else if (status == CLIENTS_OK) {
+        take_clients(book, clients);
+    } else {
+        refuse_clients(book, status, error);
+    }
+    if (watch->is_wanted) {
+        ask_clients(book);
+    }
+}
+
+/* Rules that are good. Where there is no table yet of the clients that they name they wait
+ * for it. */
+static void bring(struct rulebook *book, struct edition *edition)
+{
+    edition_clear(&book->arriving);
+    edition->clients = clients_share(table_for(book, edition));
+    if (edition->clients_path == NULL || edition->clients != NULL) {
+        take(book, edition);
+        return;
+    }
+    book->arriving = *edition;
+    ask_clients(book);
 }
 
 /* Said once; it may be there again before long. */
@@ -451,12 +766,17 @@ static void look(struct rulebook *book, bool is_asked)
         return;
     }
     memcpy(book->tried, edition.text.version, sizeof(book->tried));
-    if (!edition_compile(&edition, book->path, error)) {
+    if (!edition_compile(book, &edition, book->path, error)) {
         refuse(book, error);
         return;
     }
+    if (!watch_clients(book, &edition)) {
+        refuse(book, "out of memory");
+        edition_clear(&edition);
+        return;
+    }
     book->report.error[0] = '\0';
-    take(book, &edition);
+    bring(book, &edition);
 }
 
 /* The text in force once more, without what has ended meanwhile. */
@@ -471,16 +791,22 @@ static void renew(struct rulebook *book)
         return; /* in a second again */
     }
     memcpy(edition.text.bytes, text->bytes, text->len + 1);
-    if (!edition_compile(&edition, book->path, error)) {
+    if (!edition_compile(book, &edition, book->path, error)) {
         return;
     }
+    edition.clients = clients_share(book->in_force.clients);
     log_info("%s: something in it has ended", book->path);
     take(book, &edition);
 }
 
 void rulebook_reload(struct rulebook *book)
 {
+    bool was_busy = book->loader.is_busy;
     look(book, true);
+    book->clients.is_asked = true;
+    if (was_busy || !book->loader.is_busy) { /* else the rules have asked just now */
+        ask_clients(book);
+    }
 }
 
 static void on_settled(struct ev_loop *loop, struct ev_timer *timer, int events)
@@ -495,6 +821,21 @@ void rulebook_keep_calendars(struct rulebook *book)
     keep_calendars(book->in_force.set);
     keep_calendars(book->next.set);
     keep_calendars(book->waiting.set);
+    keep_calendars(book->arriving.set);
+}
+
+/* Read when it has not changed for a while: what is written half may look whole. */
+static void look_at_clients(struct rulebook *book)
+{
+    struct clients_watch *watch = &book->clients;
+    if (watch->path == NULL) {
+        return;
+    }
+    if (has_changed(watch->path, &watch->seen)) {
+        watch->due_s = RULEBOOK_CLIENTS_SETTLE_S;
+    } else if (watch->due_s > 0 && --watch->due_s == 0) {
+        ask_clients(book);
+    }
 }
 
 static void on_second(struct ev_loop *loop, struct ev_timer *timer, int events)
@@ -503,13 +844,14 @@ static void on_second(struct ev_loop *loop, struct ev_timer *timer, int events)
     (void)loop;
     (void)events;
     rulebook_keep_calendars(book);
-    if (has_changed(book)) {
+    look_at_clients(book);
+    if (has_changed(book->path, &book->seen)) {
         /* Whoever writes it may not be done yet. */
         look_in_ms(book, RULEBOOK_SETTLE_MS);
     }
-    bool is_changing = book->next.set != NULL;
     int64_t now_s = clock_wall_us() / US_PER_S;
-    if (!is_changing && now_s >= rules_set_changes_at_s(book->in_force.set->rules)) {
+    if (!is_changing(book)
+        && now_s >= rules_set_changes_at_s(book->in_force.set->rules)) {
         renew(book);
     }
 }
@@ -525,6 +867,7 @@ void rulebook_start(struct rulebook *book, struct ev_loop *loop, struct server *
     ev_timer_init(&book->settle, on_settled, 0, 0);
     ev_timer_init(&book->second, on_second, 1, 1);
     ev_timer_start(loop, &book->second);
+    clients_loader_start(&book->loader, loop, on_clients_loaded, book);
 }
 
 void rulebook_stop(struct rulebook *book)
@@ -532,6 +875,7 @@ void rulebook_stop(struct rulebook *book)
     if (book->loop != NULL) {
         ev_timer_stop(book->loop, &book->settle);
         ev_timer_stop(book->loop, &book->second);
+        clients_loader_stop(&book->loader);
         book->loop = NULL;
     }
 }
@@ -542,18 +886,30 @@ void rulebook_free(struct rulebook *book)
         return;
     }
     rulebook_stop(book);
+    clients_loader_fini(&book->loader);
     keeper_stop(book->keeper);
+    keeper_stop(book->clients_keeper);
     edition_clear(&book->in_force);
     edition_clear(&book->next);
     edition_clear(&book->waiting);
+    edition_clear(&book->arriving);
+    clients_drop(book->next_clients);
+    clients_drop(book->clients.newest);
+    free(book->clients.path);
     free(book->names);
     free(book->last_good_path);
+    free(book->last_good_clients_path);
     free(book);
 }
 
 const struct decide_set *rulebook_set(const struct rulebook *book)
 {
     return book->in_force.set;
+}
+
+const struct rules_clients *rulebook_clients(const struct rulebook *book)
+{
+    return table_of(book->in_force.clients);
 }
 
 struct counters *const *rulebook_counters(const struct rulebook *book)

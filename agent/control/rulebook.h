@@ -7,12 +7,18 @@
  *            changes nothing: its errors are said once, and the report has the first.
  *            What came into force is kept as LAST_GOOD_FILE in state_dir: a start with a
  *            bad file serves that.
+ *            Where the rules name a file of clients, its table is handed on with them, and
+ *            alone when only that file has changed. A bad one leaves the table in force;
+ *            rules that name another file wait until that is good. It is kept as
+ *            LAST_GOOD_CLIENTS; a start with a bad one is a start with bad rules.
  *            The file is looked at each second, and read when it has changed or when
  *            asked. Where something in it ends, its text is compiled once more.
  * Ownership: rulebook_open / rulebook_free. Owns sets and counters; borrows the rest.
- * Threads:   the main thread. One thread of its own writes LAST_GOOD_FILE (keeper.h).
- * Errors:    log lines; rules files also get diagnostics on standard error.
- * Limits:    one change under way, and the newest set that waits for its end.
+ * Threads:   the main thread. Threads of their own write the files that are kept
+ *            (keeper.h) and make tables of clients (clients.h).
+ * Errors:    log lines; files also get diagnostics on standard error.
+ * Limits:    one change under way, and the newest set that waits for its end; one table of
+ *            clients that is made.
  */
 #ifndef AGENT_CONTROL_RULEBOOK_H
 #define AGENT_CONTROL_RULEBOOK_H
@@ -20,14 +26,18 @@
 #include <ev.h>
 
 #include "agent/clock.h"
+#include "agent/control/clients.h"
+#include "agent/control/version.h"
 #include "agent/net/server.h"
 
-#define LAST_GOOD_FILE "last-good.yaml"
+#define LAST_GOOD_FILE    "last-good.yaml"
+#define LAST_GOOD_CLIENTS "last-good.clients"
 
 enum {
     RULEBOOK_SETTLE_MS = 100, /* from a change that is seen until the file is read */
     RULEBOOK_RETRY_MS = 5000, /* from a file that cannot be read until the next try */
-    RULEBOOK_VERSION_BYTES = 17,
+    RULEBOOK_CLIENTS_SETTLE_S = 1, /* the same for clients, while they do not change */
+    RULEBOOK_CLIENTS_RETRY_S = 5,
     RULEBOOK_ERROR_BYTES_MAX = 320,
 };
 
@@ -67,6 +77,9 @@ void rulebook_free(struct rulebook *book);
 /** The set in force; good until the next change. */
 const struct decide_set *rulebook_set(const struct rulebook *book);
 
+/** The clients in force, likewise; NULL: the rules name no file of them. */
+const struct rules_clients *rulebook_clients(const struct rulebook *book);
+
 /** One block for each worker, then the main thread's own, which stays the same. The array
  *  stays in place, its blocks until the next change. */
 struct counters *const *rulebook_counters(const struct rulebook *book);
@@ -74,13 +87,23 @@ struct counters *const *rulebook_counters(const struct rulebook *book);
 /** The main thread's block. */
 struct counters *rulebook_own_counters(const struct rulebook *book);
 
+struct clients_report {
+    const char *path; /* as it is opened; NULL: the rules in force name none */
+    char version[VERSION_BYTES];
+    struct instant changed_at; /* the age of the table in force */
+    uint64_t n_changes;        /* after the start */
+    uint64_t n_failures;
+    char error[CLIENTS_ERROR_BYTES_MAX]; /* of the last try; empty: it went well */
+};
+
 struct rulebook_report {
-    char version[RULEBOOK_VERSION_BYTES]; /* digest of the text in force */
-    bool is_last_good;                    /* from LAST_GOOD_FILE, not the file */
+    char version[VERSION_BYTES]; /* digest of the text in force */
+    bool is_last_good;           /* from LAST_GOOD_FILE, not the file */
     struct instant changed_at;
     uint64_t n_changes; /* after the start */
     uint64_t n_failures;
     char error[RULEBOOK_ERROR_BYTES_MAX]; /* of the last try; empty: it went well */
+    struct clients_report clients;
 };
 
 const struct rulebook_report *rulebook_read_report(const struct rulebook *book);

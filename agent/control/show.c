@@ -57,6 +57,53 @@ static void show_rules_metrics(const struct show_source *source, FILE *out)
                       report->error[0] != '\0');
 }
 
+static int64_t age_s(struct instant at)
+{
+    return instant_diff_us(clock_now(), at) / US_PER_S;
+}
+
+static void show_clients(const struct show_source *source, FILE *out)
+{
+    const struct rules_clients *clients = rulebook_clients(source->rulebook);
+    const struct clients_report *report = &rulebook_read_report(source->rulebook)
+                                               ->clients;
+    if (clients == NULL) {
+        (void)fputs("Clients_file: -\n", out);
+        return;
+    }
+    (void)fprintf(out,
+                  "Clients_file: %s\nClients_version: %s\nClients: %" PRIu32
+                  "\nClients_age_sec: %" PRId64 "\nClients_changes: %" PRIu64
+                  "\nClients_failures: %" PRIu64 "\nClients_error: %s\n",
+                  report->path, report->version, rules_clients_count(clients),
+                  age_s(report->changed_at), report->n_changes, report->n_failures,
+                  report->error[0] != '\0' ? report->error : "-");
+}
+
+static void show_clients_metrics(const struct show_source *source, FILE *out)
+{
+    const struct rules_clients *clients = rulebook_clients(source->rulebook);
+    const struct clients_report *report = &rulebook_read_report(source->rulebook)
+                                               ->clients;
+    if (clients == NULL) {
+        return;
+    }
+    metrics_print_one(out, "clients", "gauge", "Clients that have a plan by their file",
+                      rules_clients_count(clients));
+    metrics_print_one(out, "clients_age_seconds", "gauge",
+                      "Time since the clients in force were read",
+                      age_s(report->changed_at));
+    metrics_print_one(out, "clients_changes_total", "counter",
+                      "Times that other clients came into force",
+                      (int64_t)report->n_changes);
+    metrics_print_one(out, "clients_failures_total", "counter",
+                      "Files of clients that changed nothing, being bad or unreadable",
+                      (int64_t)report->n_failures);
+    metrics_print_one(out, "clients_bad", "gauge",
+                      "1 while the file of clients is not what is in force",
+                      report->error[0] != '\0');
+}
+
 static int64_t uptime_s(const struct show_source *source)
 {
     return instant_diff_us(clock_now(), source->started_at) / US_PER_S;
@@ -129,6 +176,7 @@ static void show_info(const void *context, FILE *out)
                   source->store->ops->name, server_n_open(source->server),
                   local_capacity(source->store));
     show_rules(source, out);
+    show_clients(source, out);
     struct metrics_source metrics = metrics_of(source);
     for (size_t i = 0; i < ARRAY_LEN(lines); i++) {
         (void)fprintf(out, "%s: %" PRIu64 "\n", lines[i].name,
@@ -149,6 +197,7 @@ static void show_metrics(const void *context, FILE *out)
     metrics_print_one(out, "uptime_seconds", "gauge", "Time since start",
                       uptime_s(source));
     show_rules_metrics(source, out);
+    show_clients_metrics(source, out);
     show_state_metrics(source, out);
 }
 

@@ -422,9 +422,10 @@ static void decide_descriptors(struct decide_request *request, struct instant no
 }
 
 void decide_change(struct decide *decide, const struct decide_set *set,
-                   struct counters *counters)
+                   const struct rules_clients *clients, struct counters *counters)
 {
     decide->set = set;
+    decide->clients = clients;
     decide->counters = counters;
     memset(decide->known, 0, sizeof(decide->known));
 }
@@ -445,6 +446,9 @@ bool decide_notify(struct decide *decide, struct decide_request *request,
            rules_set_n_slots(decide->set->rules) * sizeof(room->descriptors.values[0]));
     if (!bind_messages(request, notify->payload)) {
         return false;
+    }
+    if (decide->clients != NULL) {
+        rules_clients_apply(decide->clients, decide->set->rules, &room->descriptors);
     }
     if (request->is_settle) {
         counter_add(decide->counters, COUNTER_SETTLES, 1);

@@ -18,6 +18,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "rules/clients.h"
 #include "rules/rules.h"
 #include "spop/ack.h"
 #include "spop/session.h"
@@ -83,6 +84,7 @@ struct decide_room {
 /** What one worker decides with. Zeroed but for the pointers. Large. */
 struct decide {
     const struct decide_set *set;
+    const struct rules_clients *clients; /* NULL: the set names no file of them */
     struct store *store;
     struct counters *counters;
     const struct decide_options *options;
@@ -94,11 +96,11 @@ struct decide {
 };
 
 /**
- * Go on with another set, and count in another block. A request that is under way ends with
+ * Go on with another set, another table of clients, or both, and count in another block. A request that is under way ends with
  * those it began with.
  */
 void decide_change(struct decide *decide, const struct decide_set *set,
-                   struct counters *counters);
+                   const struct rules_clients *clients, struct counters *counters);
 
 struct decide_request;
 typedef void decide_done_fn(struct decide_request *request);

@@ -25,7 +25,7 @@ enum {
 
 enum letter_type {
     LETTER_CONNECTION = 0, /* serve `fd` */
-    LETTER_RULES,          /* decide by `set`, and count in `counters` */
+    LETTER_RULES,          /* decide by `set` and `clients`, and count in `counters` */
     LETTER_ADOPT,          /* go on with the connection in `handover` */
     LETTER_HAND_OVER,      /* hand all connections over through the channel `fd` */
     LETTER_KEEP,           /* no longer: serve them on */
@@ -35,6 +35,7 @@ enum letter_type {
 
 struct handover;
 struct decide_set;
+struct rules_clients;
 struct counters;
 
 struct letter {
@@ -44,6 +45,7 @@ struct letter {
     unsigned change;  /* RULES: its number, for worker_has_changed */
     struct handover *handover;
     const struct decide_set *set;
+    const struct rules_clients *clients;
     struct counters *counters;
 };
 

@@ -224,6 +224,7 @@ static bool start_workers(struct server *server, const struct server_options *op
     for (unsigned i = 0; i < options->n_workers; i++) {
         struct decide decide = {
             .set = options->set,
+            .clients = options->clients,
             .store = options->store,
             .counters = options->counters[i],
             .options = options->decide_options,
@@ -383,6 +384,7 @@ static bool has_only_inherited(const struct server *server)
 }
 
 void server_change_rules(struct server *server, const struct decide_set *set,
+                         const struct rules_clients *clients,
                          struct counters *const *counters, server_changed_fn *changed,
                          void *context)
 {
@@ -394,6 +396,7 @@ void server_change_rules(struct server *server, const struct decide_set *set,
         worker_post(server->workers[i], (struct letter){.type = LETTER_RULES,
                                                         .change = server->change,
                                                         .set = set,
+                                                        .clients = clients,
                                                         .counters = counters[i]});
     }
 }

@@ -37,6 +37,7 @@ struct server_options {
     const struct address *addresses;
     struct inheritance *inheritance; /* sockets to take; NULL when there are none */
     const struct decide_set *set;
+    const struct rules_clients *clients; /* NULL: the set names no file of them */
     struct store *store;
     const struct decide_options *decide_options;
     struct counters *const *counters; /* one for each worker */
@@ -81,11 +82,12 @@ void server_adopt(struct server *server, struct handover *handover);
 typedef void server_changed_fn(void *context);
 
 /**
- * Have all workers decide by another set and count in other blocks, one for each. Not
- * while an earlier change is under way. Set and blocks are borrowed until the next change
- * is complete, or server_free.
+ * Have all workers decide by another set, another table of clients, or both, and count in
+ * `counters`, a block for each. Not while an earlier change is under way. All are borrowed
+ * until the next change is complete, or server_free.
  */
 void server_change_rules(struct server *server, const struct decide_set *set,
+                         const struct rules_clients *clients,
                          struct counters *const *counters, server_changed_fn *changed,
                          void *context);
 

@@ -101,7 +101,7 @@ static void tell_changed(struct worker *worker)
 static void change_rules(struct worker *worker, const struct letter *letter)
 {
     ENSURE(worker->n_pending_old == 0);
-    decide_change(&worker->decide, letter->set, letter->counters);
+    decide_change(&worker->decide, letter->set, letter->clients, letter->counters);
     worker->change = letter->change;
     worker->n_pending_old = worker->n_pending;
     if (worker->n_pending_old == 0) {

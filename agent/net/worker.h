@@ -12,6 +12,8 @@
  *            |                    |                    |             | changed           |
  *            | its calendars      | main               | all workers | two tables each,  |
  *            |                    |                    |             | atomic            |
+ *            | rules_clients      | main's loader,     | all workers | like the set      |
+ *            |                    | before a letter    |             |                   |
  *            | decide_options     | main, before start | all workers | immutable         |
  *            | local store        | all workers, main  | all threads | set locks         |
  *            | counters           | their worker       | main        | relaxed atomics   |

@@ -36,8 +36,22 @@ bool decider_init(struct decider *d, const char *rules)
     return d->decide.store != NULL && d->decide.counters != NULL;
 }
 
+bool decider_clients(struct decider *d, const char *text)
+{
+    static struct rules_diags diags;
+    struct rules_bytes bytes = {.ptr = (const uint8_t *)text, .len = strlen(text)};
+    rules_diags_init(&diags, "clients.csv");
+    d->decide.clients = rules_clients_load(
+        bytes, rules_set_clients(d->decide.set->rules)->kind, &diags);
+    rules_diags_print(&diags, stderr);
+    return d->decide.clients != NULL;
+}
+
 void decider_fini(struct decider *d)
 {
+    struct rules_clients *clients = NULL;
+    memcpy(&clients, &d->decide.clients, sizeof(clients)); /* ours, as the set below */
+    rules_clients_free(clients);
     store_free(d->decide.store);
     counters_free(d->decide.counters);
     struct decide_set *set = NULL;

@@ -26,6 +26,8 @@ struct decider {
 
 /** Compile `rules` and decide with the default variables and all headers. */
 bool decider_init(struct decider *d, const char *rules);
+/** Give it a table of clients, of the kind that the rules say. */
+bool decider_clients(struct decider *d, const char *text);
 void decider_fini(struct decider *d);
 
 /** Begin a NOTIFY, add a message, add its arguments. */

@@ -875,6 +875,48 @@ static void names_may_change_places(void **context)
     }
 }
 
+static int64_t remaining_of(struct decider *d, const char *key, const char *plan)
+{
+    decider_begin(d);
+    decider_message(d, "ratelimit-peek");
+    decider_text(d, "key", key);
+    decider_text(d, "plan", plan);
+    assert_true(decider_decide(d, START_US));
+    return decoded_ack_number(&d->ack, "remaining");
+}
+
+static void client_has_its_plan_by_the_table(void **context)
+{
+    static const char TABLES[][32] = {"alice,gold\nbob,free\n", "bob,gold\n"};
+    struct decider d = {0};
+    (void)context;
+    assert_true(decider_init(&d, "version: 1\ndomain: api\nrules:\n"
+                                 "  - name: one\n    key: [key]\n"
+                                 "    limit: { requests: 10, per: 60s }\n"
+                                 "    plans: { gold: 100 }\n"
+                                 "clients: { file: clients.csv, by: key }\n"));
+    assert_int_equal(remaining_of(&d, "alice", ""), 10);
+    assert_true(decider_clients(&d, TABLES[0]));
+    assert_int_equal(remaining_of(&d, "alice", ""), 100);
+    assert_int_equal(remaining_of(&d, "alice", "none"), 10); /* what is sent counts */
+    assert_int_equal(remaining_of(&d, "bob", ""), 10);
+    assert_int_equal(remaining_of(&d, "bob", "gold"), 100);
+    /* Another table, and all else as before. */
+    const struct rules_clients *first = d.decide.clients;
+    request(&d, "/x", "bob");
+    assert_true(decider_clients(&d, TABLES[1]));
+    const struct rules_clients *second = d.decide.clients;
+    decide_change(&d.decide, d.decide.set, first, d.decide.counters);
+    assert_int_equal(remaining_of(&d, "bob", ""), 9);
+    decide_change(&d.decide, d.decide.set, second, d.decide.counters);
+    assert_int_equal(remaining_of(&d, "bob", ""), 99);
+    assert_int_equal(remaining_of(&d, "alice", ""), 10);
+    struct rules_clients *left = NULL;
+    memcpy(&left, &first, sizeof(left)); /* ours */
+    rules_clients_free(left);
+    decider_fini(&d);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -912,6 +954,7 @@ int main(void)
         TEST(plan_changes_the_numbers_of_one_counter),
         TEST(leaky_buckets_delay_then_reject),
         TEST(limits_of_one_rule_are_charged_together_or_not_at_all),
+        TEST(client_has_its_plan_by_the_table),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

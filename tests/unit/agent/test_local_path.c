@@ -37,9 +37,11 @@ static const char rules_text[] =
     "    match: { path: /v1/** }\n"
     "    key: [key, path]\n"
     "    limit: { requests: 20, per: 60s }\n"
+    "    plans: { more: 30 }\n"
     "  - name: per_address\n"
     "    key: [ip]\n"
-    "    limit: { requests: 100000000, per: 1s, burst: 10 }\n";
+    "    limit: { requests: 100000000, per: 1s, burst: 10 }\n"
+    "clients: { file: clients.csv, by: key }\n";
 
 static struct decider d;
 
@@ -47,7 +49,8 @@ static int set_up(void **context)
 {
     (void)context;
     log_start(LOG_LEVEL_DEBUG);
-    return !decider_init(&d, rules_text);
+    return !decider_init(&d, rules_text)
+           || !decider_clients(&d, "kaa,more\nkbb,other\n");
 }
 
 static int tear_down(void **context)

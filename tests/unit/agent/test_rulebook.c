@@ -33,6 +33,8 @@ static const char TWO[] = HEAD
     "- {name: b, key: [ip], limit: {requests: 5, per: 1s}}\n"
     "- {name: c, key: [ip], limit: {requests: 1, per: 1s}}\n"
     "- {name: d, key: [ip], limit: {requests: 1, per: 1s}}\n";
+#define NAMES(file) \
+    HEAD "- {name: a, key: [ip], limit: {requests: 1, per: 1s}}\nclients: " file "\n"
 static const char BAD[] = HEAD "- {name: a}\n";
 
 static struct {
@@ -40,6 +42,9 @@ static struct {
     char path[64];
     char last_good[64];
     char target[64];
+    char clients[64];
+    char others[64];
+    char last_good_clients[64];
     struct ev_loop *loop;
     struct store *store;
     struct decide_options options;
@@ -85,6 +90,10 @@ static int set_up(void **context)
     (void)snprintf(f.path, sizeof(f.path), "%s/rules.yaml", f.dir);
     (void)snprintf(f.last_good, sizeof(f.last_good), "%s/" LAST_GOOD_FILE, f.dir);
     (void)snprintf(f.target, sizeof(f.target), "%s/target.yaml", f.dir);
+    (void)snprintf(f.clients, sizeof(f.clients), "%s/clients.csv", f.dir);
+    (void)snprintf(f.others, sizeof(f.others), "%s/others.csv", f.dir);
+    (void)snprintf(f.last_good_clients, sizeof(f.last_good_clients),
+                   "%s/" LAST_GOOD_CLIENTS, f.dir);
     f.loop = ev_loop_new(EVFLAG_NOENV);
     f.store = local_new(LOCAL_MEMORY_BYTES_MIN, LOCAL_LOG_BYTES_MIN, SECRET);
     decide_options_init(&f.options, variables_default());
@@ -99,6 +108,7 @@ static void open_book(void)
         .n_workers = WORKERS,
         .connections_max = 1,
         .set = rulebook_set(f.book),
+        .clients = rulebook_clients(f.book),
         .store = f.store,
         .decide_options = &f.options,
         .counters = rulebook_counters(f.book),
@@ -132,6 +142,9 @@ static int tear_down(void **context)
     (void)unlink(f.path);
     (void)unlink(f.last_good);
     (void)unlink(f.target);
+    (void)unlink(f.clients);
+    (void)unlink(f.others);
+    (void)unlink(f.last_good_clients);
     return rmdir(f.dir);
 }
 
@@ -160,9 +173,9 @@ static void file_that_changes_comes_into_force(void **context)
     write_rules(ONE);
     open_book();
     first_rule_is("a");
-    char version[RULEBOOK_VERSION_BYTES];
+    char version[VERSION_BYTES];
     memcpy(version, rulebook_read_report(f.book)->version, sizeof(version));
-    assert_int_equal(strlen(version), RULEBOOK_VERSION_BYTES - 1);
+    assert_int_equal(strlen(version), VERSION_BYTES - 1);
     write_rules(TWO);
     until_changed(1);
     first_rule_is("b");
@@ -358,6 +371,209 @@ static void rules_end_while_they_are_in_force(void **context)
     assert_int_equal(rules_set_changes_at_s(rulebook_set(f.book)->rules), INT64_MAX);
 }
 
+static const struct clients_report *clients_report(void)
+{
+    return &rulebook_read_report(f.book)->clients;
+}
+
+static void until_clients_changed(uint64_t n)
+{
+    while (clients_report()->n_changes < n) {
+        (void)ev_run(f.loop, EVRUN_ONCE);
+    }
+}
+
+static void until_clients_failures(uint64_t n)
+{
+    while (clients_report()->n_failures < n) {
+        (void)ev_run(f.loop, EVRUN_ONCE);
+    }
+}
+
+static void plan_is(const char *client, const char *want)
+{
+    struct rules_value value = {
+        .type = RULES_TEXT,
+        .bytes = {.ptr = (const uint8_t *)client, .len = strlen(client)},
+    };
+    struct rules_bytes plan = rules_clients_find(rulebook_clients(f.book), value);
+    assert_int_equal(plan.len, strlen(want));
+    assert_true(plan.len == 0 || memcmp(plan.ptr, want, plan.len) == 0);
+}
+
+static void kept_clients_are(const char *want)
+{
+    char *kept = read_text(f.last_good_clients);
+    assert_non_null(kept);
+    assert_string_equal(kept, want);
+    free(kept);
+}
+
+/* The rules are not compiled for it, and what is counted stays where it is. */
+static void clients_that_change_come_into_force_alone(void **context)
+{
+    (void)context;
+    write_text(f.clients, "alice,gold\n");
+    write_rules(NAMES("clients.csv"));
+    open_book();
+    const struct decide_set *set = rulebook_set(f.book);
+    struct counters *counters = rulebook_counters(f.book)[0];
+    assert_string_equal(clients_report()->path, f.clients);
+    plan_is("alice", "gold");
+    write_text(f.clients, "alice,free\nbob,gold\n");
+    until_clients_changed(1);
+    plan_is("alice", "free");
+    plan_is("bob", "gold");
+    assert_ptr_equal(rulebook_set(f.book), set);
+    assert_ptr_equal(rulebook_counters(f.book)[0], counters);
+    assert_int_equal(rulebook_read_report(f.book)->n_changes, 0);
+    write_text(f.clients, "bob,free\n");
+    rulebook_reload(f.book); /* told to */
+    until_clients_changed(2);
+    plan_is("alice", "");
+    close_book();
+    kept_clients_are("bob,free\n");
+}
+
+static void bad_clients_change_nothing(void **context)
+{
+    (void)context;
+    write_text(f.clients, "alice,gold\n");
+    write_rules(NAMES("{file: clients.csv, by: user}"));
+    open_book();
+    write_text(f.clients, "alice,free\nbob\n");
+    until_clients_failures(1);
+    plan_is("alice", "gold");
+    assert_non_null(strstr(clients_report()->error, "line 2, column 4: "));
+    assert_string_equal(rulebook_read_report(f.book)->error, "");
+    assert_int_equal(unlink(f.clients), 0);
+    until_clients_failures(2);
+    assert_string_equal(clients_report()->error, "No such file or directory");
+    write_text(f.clients, "alice,free\n");
+    until_clients_changed(1);
+    plan_is("alice", "free");
+    assert_string_equal(clients_report()->error, "");
+    assert_int_equal(clients_report()->n_failures, 2);
+}
+
+/* Other rules with the same file take the table that is there, good or not as it is now. */
+static void rules_change_beside_their_clients(void **context)
+{
+    (void)context;
+    write_text(f.clients, "alice,gold\n");
+    write_rules(NAMES("clients.csv"));
+    open_book();
+    const struct rules_clients *clients = rulebook_clients(f.book);
+    write_text(f.clients, "bad\n");
+    write_rules(NAMES("{file: clients.csv, by: user}"));
+    rulebook_reload(f.book);
+    until_changed(1);
+    until_clients_failures(1);
+    assert_ptr_equal(rulebook_clients(f.book), clients);
+    write_rules(ONE);
+    until_changed(2);
+    assert_null(rulebook_clients(f.book));
+    assert_null(clients_report()->path);
+    assert_string_equal(clients_report()->error, "");
+}
+
+static void rules_wait_for_their_clients(void **context)
+{
+    (void)context;
+    const struct rulebook_report *report = NULL;
+    write_rules(ONE);
+    open_book();
+    report = rulebook_read_report(f.book);
+    write_rules(NAMES("others.csv"));
+    until_failures(1);
+    assert_null(rulebook_clients(f.book));
+    assert_non_null(strstr(report->error, "others.csv: No such file or directory"));
+    write_text(f.others, "alice,gold\nalice,free\n");
+    until_failures(2);
+    assert_non_null(strstr(report->error, "[duplicate-client]"));
+    assert_int_equal(report->n_changes, 0);
+    write_text(f.others, "alice,gold\n");
+    until_changed(1);
+    plan_is("alice", "gold");
+    assert_string_equal(report->error, "");
+    write_text(f.clients, "10.0.0.1,gold\n");
+    write_rules(NAMES("{file: clients.csv, by: ip}"));
+    until_changed(2);
+    plan_is("alice", "");
+    plan_is("10.0.0.1", "gold");
+}
+
+/* Rules that are given up while their clients are read. */
+static void rules_in_quick_succession_end_with_the_newest(void **context)
+{
+    (void)context;
+    write_text(f.clients, "alice,gold\n");
+    write_text(f.others, "alice,free\n");
+    write_rules(ONE);
+    open_book();
+    for (int i = 0; i < 20; i++) {
+        write_rules(i % 3 == 0   ? NAMES("clients.csv")
+                    : i % 3 == 1 ? NAMES("others.csv")
+                                 : ONE);
+        rulebook_reload(f.book);
+        (void)ev_run(f.loop, EVRUN_NOWAIT);
+    }
+    write_rules(NAMES("others.csv"));
+    rulebook_reload(f.book);
+    while (clients_report()->path == NULL
+           || strcmp(clients_report()->path, f.others) != 0) {
+        (void)ev_run(f.loop, EVRUN_ONCE);
+    }
+    plan_is("alice", "free");
+    write_text(f.others, "alice,new\n");
+    rulebook_reload(f.book);
+    rulebook_stop(f.book); /* nobody hears of what the loader makes */
+}
+
+static void bad_clients_at_start_are_bad_rules(void **context)
+{
+    (void)context;
+    write_rules(NAMES("clients.csv"));
+    assert_null(rulebook_open(f.path, f.dir, WORKERS));
+    write_text(f.clients, "alice,gold\n");
+    open_book();
+    close_book();
+    kept_clients_are("alice,gold\n");
+    write_text(f.clients, "alice\n");
+    open_book();
+    assert_true(rulebook_read_report(f.book)->is_last_good);
+    assert_non_null(strstr(rulebook_read_report(f.book)->error, "[bad-client]"));
+    plan_is("alice", "gold");
+    write_text(f.clients, "alice,free\n");
+    until_changed(1);
+    plan_is("alice", "free");
+    assert_false(rulebook_read_report(f.book)->is_last_good);
+    assert_string_equal(rulebook_read_report(f.book)->error, "");
+    close_book();
+    kept_clients_are("alice,free\n");
+    assert_int_equal(unlink(f.clients), 0);
+    assert_int_equal(unlink(f.last_good_clients), 0);
+    assert_null(rulebook_open(f.path, f.dir, WORKERS));
+}
+
+/* The rules are the last good ones, the clients those of today. */
+static void clients_change_beside_bad_rules(void **context)
+{
+    (void)context;
+    write_text(f.clients, "alice,gold\n");
+    write_rules(NAMES("clients.csv"));
+    open_book();
+    close_book();
+    write_rules(BAD);
+    write_text(f.clients, "alice,free\n");
+    open_book();
+    plan_is("alice", "gold");
+    until_clients_changed(1);
+    plan_is("alice", "free");
+    assert_true(rulebook_read_report(f.book)->is_last_good);
+    assert_string_not_equal(rulebook_read_report(f.book)->error, "");
+}
+
 static void nothing_is_served_without_good_rules(void **context)
 {
     (void)context;
@@ -403,6 +619,13 @@ int main(void)
         TEST(newest_of_several_wins),
         TEST(last_good_rules_are_served_where_the_file_is_bad),
         TEST(rules_end_while_they_are_in_force),
+        TEST(clients_that_change_come_into_force_alone),
+        TEST(bad_clients_change_nothing),
+        TEST(rules_change_beside_their_clients),
+        TEST(rules_wait_for_their_clients),
+        TEST(rules_in_quick_succession_end_with_the_newest),
+        TEST(bad_clients_at_start_are_bad_rules),
+        TEST(clients_change_beside_bad_rules),
         TEST(nothing_is_served_without_good_rules),
         TEST(last_good_rules_that_are_bad_are_told_of),
     };

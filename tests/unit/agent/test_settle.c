@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -197,6 +198,28 @@ static void plan_gives_the_numbers(void **context)
     assert_int_equal(decoded_ack_number(&d->ack, "retry_after"), 410);
 }
 
+/* As above, by the table: the response does not name the plan either. */
+static void plan_of_a_client_is_that_of_the_response(void **context)
+{
+    (void)context;
+    static char text[sizeof(rules_text) + 40];
+    static struct decider d;
+    (void)snprintf(text, sizeof(text), "%sclients: {file: c.csv, by: user}\n",
+                   rules_text);
+    assert_true(decider_init(&d, text));
+    assert_true(decider_clients(&d, "u,big\n"));
+    assert_true(ask(&d, "/tokens", START_US));
+    decider_begin(&d);
+    decider_message(&d, "ratelimit-settle");
+    decider_text(&d, "user", "u");
+    decider_text(&d, "receipt", receipt);
+    decider_text(&d, "tokens", "500");
+    assert_true(decider_decide(&d, START_US));
+    assert_true(ask(&d, "/tokens", START_US)); /* 500 of 1000 used */
+    assert_int_equal(decoded_ack_number(&d.ack, "remaining"), 490);
+    decider_fini(&d);
+}
+
 static void receipt_of_another_key_touches_only_that(void **context)
 {
     struct decider *d = *context;
@@ -305,6 +328,7 @@ int main(void)
         TEST(cost_is_taken_from_the_response),
         TEST(debt_is_waited_out),
         TEST(plan_gives_the_numbers),
+        TEST(plan_of_a_client_is_that_of_the_response),
         TEST(receipt_of_another_key_touches_only_that),
         TEST(receipt_of_what_is_gone_is_ignored),
         TEST(bytes_that_are_no_receipt_settle_nothing),

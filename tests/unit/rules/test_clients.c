@@ -247,6 +247,77 @@ static void test_addresses_as_text(void **state)
     rules_clients_free(clients);
 }
 
+#define RULES                                                                  \
+    "version: 1\ndomain: d\nrules:\n"                                          \
+    "- {name: a, key: [], limit: {requests: 5, per: 1s}, plans: {gold: 50}}\n" \
+    "- {name: b, key: [], limit: {requests: 7, per: 1s}, match: {plan: free}}\n"
+
+static struct rules_request request;
+
+/** The rules that apply, and the requests of the first. */
+static void expect_hits(const struct rules_set *set,
+                        const struct rules_clients *clients, uint32_t n_hits,
+                        int64_t requests)
+{
+    static struct rules_result result;
+    struct rules_request completed = request;
+
+    rules_clients_apply(clients, set, &completed);
+    rules_eval(set, &completed, &result);
+    assert_int_equal(result.n_hits, n_hits);
+    assert_int_equal(result.hits[0].limits[0].requests, requests);
+}
+
+/** The plan of a client changes numbers, and is matched, like one that is sent. */
+static void test_request_of_a_client(void **state)
+{
+    struct rules_set *set = load_good(RULES "clients: {file: c.csv, by: api_key}\n");
+    struct rules_clients *clients = load_text("alice,gold\nbob,free\n",
+                                              RULES_CLIENTS_TEXT);
+
+    (void)state;
+    assert_string_equal(rules_set_clients(set)->path, "c.csv");
+    assert_int_equal(rules_set_clients(set)->kind, RULES_CLIENTS_TEXT);
+    memset(&request, 0, sizeof request);
+    expect_hits(set, clients, 1, 5);
+    request_text(set, &request, "api_key", "alice");
+    expect_hits(set, clients, 1, 50);
+    request_text(set, &request, "plan", "free");
+    expect_hits(set, clients, 2, 5);
+    request_text(set, &request, "plan", "");
+    expect_hits(set, clients, 1, 50);
+    request_text(set, &request, "api_key", "bob");
+    expect_hits(set, clients, 2, 5);
+    request_text(set, &request, "api_key", "carol");
+    expect_hits(set, clients, 1, 5);
+    rules_clients_free(clients);
+    rules_set_free(set);
+}
+
+static void test_who_names_clients(void **state)
+{
+    struct rules_set *set = load_good(RULES "clients: c.csv\n");
+    struct rules_clients *clients = load_text("alice,gold\n", RULES_CLIENTS_TEXT);
+
+    (void)state;
+    memset(&request, 0, sizeof request);
+    request_text(set, &request, "client", "alice");
+    expect_hits(set, clients, 1, 50);
+    rules_clients_free(clients);
+    rules_set_free(set);
+    set = load_good(RULES "clients: {file: c.csv, by: ip}\n");
+    clients = load_text("10.0.0.1,gold\n", RULES_CLIENTS_ADDRESS);
+    assert_int_equal(rules_set_clients(set)->kind, RULES_CLIENTS_ADDRESS);
+    memset(&request, 0, sizeof request);
+    request_text(set, &request, "ip", "10.0.0.1");
+    expect_hits(set, clients, 1, 50);
+    rules_clients_free(clients);
+    rules_set_free(set);
+    set = load_good(RULES);
+    assert_null(rules_set_clients(set));
+    rules_set_free(set);
+}
+
 static void test_plans_bound(void **state)
 {
     static char text[(RULES_CLIENTS_PLANS_MAX + 1) * 16];
@@ -339,6 +410,8 @@ int main(void)
         cmocka_unit_test(test_lengths),
         cmocka_unit_test(test_addresses),
         cmocka_unit_test(test_addresses_as_text),
+        cmocka_unit_test(test_request_of_a_client),
+        cmocka_unit_test(test_who_names_clients),
         cmocka_unit_test(test_plans_bound),
         cmocka_unit_test(test_clients_bound),
         cmocka_unit_test(test_bytes_bound),

@@ -68,7 +68,14 @@ static const struct fault faults[] = {
     {LISTS("{block: {k: [{value: a, owner: [b]}]}}"), "bad-type", 3, 39},
     {LISTS("{block: {k: [{value: a, expires: 2027}]}}"), "bad-time", 3, 41},
     {LISTS("{block: {k: ['']}}"), "empty-value", 3, 21},
-    {"version: 1\nclients: x", "not-yet", 2, 1},
+    {WITH("clients: [x]"), "bad-type", 7, 10},
+    {WITH("clients: ''"), "bad-text", 7, 10},
+    {WITH("clients: {by: key}"), "missing-field", 7, 10},
+    {WITH("clients: {file: a, by: [key]}"), "bad-type", 7, 24},
+    {WITH("clients: {file: a, by: path}"), "bad-descriptor", 7, 24},
+    {WITH("clients: {file: a, by: plan}"), "bad-descriptor", 7, 24},
+    {WITH("clients: {file: a, by: Key}"), "bad-descriptor", 7, 24},
+    {WITH("clients: {file: a, from: key}"), "unknown-field", 7, 20},
     /* rule */
     {HEAD "- a", "bad-type", 4, 3},
     {HEAD "- key: [ip]", "missing-field", 4, 3},
@@ -594,6 +601,8 @@ static void test_good(void **state)
         LIMITS("[" TIER("a") TIER("b") TIER("c") TIER("d") "]"),
         WITH("  no_key: skip\n  ip_prefix: {v4: 24, v6: 56}\n"),
         WITH("  no_key: ip\n  ip_prefix: {}\n"),
+        WITH("clients: clients.csv\n"),
+        WITH("clients: {file: /etc/clients.csv, by: ip}\n"),
     };
 
     (void)state;
