@@ -75,4 +75,18 @@
     X(yaml_syntax, "yaml-syntax")                   \
     X(yaml_tag, "yaml-tag")
 
+/* The same of warnings (warn.h). */
+#define RULES_WARNING_TABLE(X)                \
+    X(already_ended, "already-ended")         \
+    X(calendar_on_local, "calendar-on-local") \
+    X(claimed_key, "claimed-key")             \
+    X(ends_soon, "ends-soon")                 \
+    X(local_in_fleet, "local-in-fleet")       \
+    X(no_end, "no-end")                       \
+    X(only_addresses, "only-addresses")       \
+    X(review_overdue, "review-overdue")       \
+    X(shadowed_rule, "shadowed-rule")         \
+    X(small_window, "small-window")           \
+    X(too_many_at_once, "too-many-at-once")
+
 #endif
