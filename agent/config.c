@@ -87,19 +87,33 @@ static void read_listen(struct reader *reader, const struct yamltree_node *node)
     each_item(reader, node, read_listen_item);
 }
 
-static void read_workers(struct reader *reader, const struct yamltree_node *node)
+/* A whole number from 1 to `max`; 0, with a diagnostic, for anything else. */
+static unsigned read_count(struct reader *reader, const struct yamltree_node *node,
+                           int64_t max, const char *want)
 {
-    const char *text = scalar(reader, node, "a number");
+    const char *text = scalar(reader, node, want);
     const char *unit = "";
     if (text == NULL) {
-        return;
+        return 0;
     }
     int64_t number = whole_number(text, &unit);
-    if (number < 1 || number > SERVER_WORKERS_MAX || *unit != '\0') {
-        refuse(reader, node, "a number of workers from 1 to 64");
-        return;
+    if (number < 1 || number > max || *unit != '\0') {
+        refuse(reader, node, want);
+        return 0;
     }
-    reader->config->n_workers = (unsigned)number;
+    return (unsigned)number;
+}
+
+static void read_workers(struct reader *reader, const struct yamltree_node *node)
+{
+    reader->config->n_workers = read_count(reader, node, SERVER_WORKERS_MAX,
+                                           "a number of workers from 1 to 64");
+}
+
+static void read_nodes(struct reader *reader, const struct yamltree_node *node)
+{
+    reader->config->n_nodes = read_count(reader, node, CONFIG_NODES_MAX,
+                                         "a number of hosts from 1 to 10000");
 }
 
 static void read_rules(struct reader *reader, const struct yamltree_node *node)
@@ -380,11 +394,12 @@ static void read_log(struct reader *reader, const struct yamltree_node *node)
       "variables to send beside those of headers and problem")                          \
     X(runtime, read_runtime, "left out", "runtime sockets: a path or {path, mode}")     \
     X(log, read_log, "{level: info}", "{level: error}, warning, info or debug")         \
+    X(nodes, read_nodes, "1",                                                           \
+      "hosts that share the traffic, each with counters of its own: for check")         \
     X(deadline_ms, NULL, "", "")                                                        \
     X(http, NULL, "", "")                                                               \
     X(secret_file, NULL, "", "")                                                        \
     X(redis, NULL, "", "")                                                              \
-    X(nodes, NULL, "", "")                                                              \
     X(lease, NULL, "", "")                                                              \
     X(sync, NULL, "", "")
 
@@ -433,6 +448,7 @@ void config_init(struct config *config)
 {
     *config = (struct config){
         .n_workers = 2,
+        .n_nodes = 1,
         .memory_bytes = (size_t)64 * 1024 * 1024,
         .retry_jitter_permille = 100,
         .variables = variables_default(),

@@ -26,6 +26,7 @@ enum {
     CONFIG_FILE_BYTES_MAX = 1024 * 1024,
     CONFIG_PATH_BYTES_MAX = 4096,
     CONFIG_RUNTIMES_MAX = 4,
+    CONFIG_NODES_MAX = 10000,
 };
 
 /** Where to listen when nothing says otherwise. */
@@ -40,6 +41,7 @@ struct config {
     unsigned n_runtimes;
     struct address runtimes[CONFIG_RUNTIMES_MAX];
     unsigned n_workers;
+    unsigned n_nodes; /* of the fleet */
     size_t memory_bytes;
     int32_t retry_jitter_permille;
     variable_set variables; /* what `variables:` says, or the default */

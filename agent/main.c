@@ -14,6 +14,7 @@ static const struct {
     command_fn *run;
 } commands[] = {
     {"serve", "answer HAProxy", command_serve},
+    {"check", "say what is wrong with a rules file, and what it means", command_check},
     {"bench", "load an agent and say what it did", command_bench},
 };
 

@@ -20,6 +20,9 @@ typedef int command_fn(int argc, char **argv);
 /** Run the daemon. */
 int command_serve(int argc, char **argv);
 
+/** Say what is wrong with a rules file, and what it means. */
+int command_check(int argc, char **argv);
+
 /** Load an agent over SPOP. */
 int command_bench(int argc, char **argv);
 

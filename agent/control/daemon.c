@@ -29,7 +29,6 @@ enum {
     SIGNALS_HANDLED = 5,
     DESCRIPTORS_RESERVED = 32, /* standard ones, listeners, the main loop, files read */
     DESCRIPTORS_A_WORKER = 4,
-    LOG_SHARE_UNUSED = 32,
 };
 
 /* Everything that lives as long as the daemon. */
@@ -147,8 +146,7 @@ static void choose_origin(const struct daemon *daemon, uint8_t *secret)
     clock_continue(origin->agent_at, origin->wall_us);
 }
 
-/* What of the memory is for the events of sliding logs: half where the rules have such
- * limits, else some, since a reload may bring one. */
+/* What of the memory is for the events of sliding logs. */
 static size_t log_bytes_of(const struct daemon *daemon)
 {
     const struct rules_set *rules = rulebook_set(daemon->rulebook)->rules;
@@ -156,7 +154,8 @@ static size_t log_bytes_of(const struct daemon *daemon)
     for (uint32_t i = 0; i < rules_set_n_limits(rules); i++) {
         has_log = has_log || rules_set_limit(rules, i)->algorithm == RULES_SLIDING_LOG;
     }
-    return daemon->config->memory_bytes / (has_log ? 2 : LOG_SHARE_UNUSED);
+    return daemon->config->memory_bytes
+           / (has_log ? DAEMON_LOG_SHARE : DAEMON_LOG_SHARE_UNUSED);
 }
 
 static bool make_store(struct daemon *daemon)

@@ -13,6 +13,12 @@
 
 #include "agent/config.h"
 
+enum {
+    DAEMON_LOG_SHARE =
+        2, /* 1/2 of `memory` is for events where rules have sliding logs */
+    DAEMON_LOG_SHARE_UNUSED = 32, /* else 1/32, since a reload may bring one */
+};
+
 /**
  * Serve until SIGTERM or SIGINT, then drain. Prints one line to standard output when it
  * is ready.

@@ -36,6 +36,7 @@ static void every_field(void **context)
     struct config config;
     bool ok = read_text(&config, "listen: [127.0.0.1:9000, 'unix@/run/x.sock']\n"
                                  "workers: 4\n"
+                                 "nodes: 3\n"
                                  "rules: /etc/rules.yaml\n"
                                  "memory: 1GiB\n"
                                  "state_dir: /var/lib/agent\n"
@@ -52,6 +53,7 @@ static void every_field(void **context)
     assert_int_equal(config.n_listen, 2);
     assert_string_equal(config.listen[1].text, "unix@/run/x.sock");
     assert_int_equal(config.n_workers, 4);
+    assert_int_equal(config.n_nodes, 3);
     assert_string_equal(config.rules_path, "/etc/rules.yaml");
     assert_int_equal(config.memory_bytes, (size_t)1 << 30);
     assert_string_equal(config.state_dir, "/var/lib/agent");
@@ -120,6 +122,8 @@ static void every_error_has_a_place(void **context)
         {"workers: 65\n", ":1:10:", "bad-value"},
         {"workers: 2x\n", ":1:10:", "bad-value"},
         {"workers: [2]\n", ":1:10:", "bad-value"},
+        {"nodes: 0\n", ":1:8:", "bad-value"},
+        {"nodes: 10001\n", ":1:8:", "bad-value"},
         {"rules: ''\n", ":1:8:", "bad-value"},
         {"memory: 64\n", ":1:9:", "bad-value"},
         {"memory: 1KiB\n", ":1:9:", "bad-value"},

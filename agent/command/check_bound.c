@@ -1,0 +1,88 @@
+#include "agent/command/check_bound.h"
+
+#include <inttypes.h>
+
+#include "rules/units.h"
+
+#include "agent/command/words.h"
+
+int64_t check_largest_cost(const struct rules_ast_rule *rule)
+{
+    int64_t most = rule->cost.max;
+    for (uint32_t i = 0; i < rule->n_costs; i++) {
+        most = rule->costs[i].cost > most ? rule->costs[i].cost : most;
+    }
+    return rule->charge.has_reserve && rule->charge.reserve > most
+               ? rule->charge.reserve
+               : most;
+}
+
+/* As many as an empty bucket takes: one that goes on, and those that drain in time. */
+static int64_t leaky_size(const struct rules_ast_limit *limit, int64_t requests)
+{
+    int64_t tick_us = rules_tick_us(limit->per_us);
+    return 1 + requests * (limit->max_delay_us / tick_us) / (limit->per_us / tick_us);
+}
+
+void check_bound_find(const struct rules_ast_limit *limit,
+                      const struct check_numbers *numbers, int64_t largest_cost,
+                      struct check_bound *bound)
+{
+    int64_t requests = numbers->requests;
+    *bound = (struct check_bound){requests, requests, requests};
+    if (requests == 0) {
+        return;
+    }
+    switch (limit->algorithm) {
+    case RULES_SLIDING_WINDOW:
+        bound->in_any_per = 2 * requests - 1;
+        break;
+    case RULES_TOKEN_BUCKET:
+        bound->at_once = numbers->burst;
+        bound->in_any_per = numbers->burst + requests;
+        break;
+    case RULES_FIXED_WINDOW:
+        bound->in_any_per = 2 * requests;
+        break;
+    case RULES_LEAKY_BUCKET:
+        bound->at_once = leaky_size(limit, requests);
+        bound->in_any_per = requests + largest_cost;
+        break;
+    case RULES_SLIDING_LOG:
+        break;
+    }
+}
+
+/* A span of `per`, wherever it begins. */
+static void print_span(const struct rules_ast_limit *limit, FILE *out)
+{
+    char span[RULES_SPAN_TEXT_BYTES_MAX];
+    if (limit->calendar.zone != NULL) {
+        (void)fputs(words_unit(limit->calendar.unit), out);
+    } else {
+        rules_span_print(limit->per_us, span);
+        (void)fputs(span, out);
+    }
+}
+
+void check_bound_print(const struct rules_ast_limit *limit,
+                       const struct check_bound *bound, int64_t n_hosts, FILE *out)
+{
+    char delay[RULES_SPAN_TEXT_BYTES_MAX];
+    if (bound->at_once == 0) {
+        (void)fputs("nothing but what costs 0", out);
+        return;
+    }
+    (void)fprintf(out, "at most %" PRId64 " at once", n_hosts * bound->at_once);
+    if (limit->algorithm == RULES_LEAKY_BUCKET) {
+        rules_span_print(limit->max_delay_us, delay);
+        (void)fprintf(out, ", all but the first of them later, by up to %s", delay);
+    }
+    (void)fputs(bound->in_any_per == bound->at_once ? " and in any " : "; in any ",
+                out);
+    print_span(limit, out);
+    if (bound->in_any_per != bound->at_once) {
+        (void)fprintf(out, " %" PRId64 " of a steady stream, %" PRId64 " at worst",
+                      n_hosts * bound->steady, n_hosts * bound->in_any_per);
+    }
+}

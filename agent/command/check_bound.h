@@ -1,0 +1,44 @@
+/**
+ * @file agent/command/check_bound.h  What a limit lets through at most.
+ *
+ * Model:     the bounds that the algorithms keep (rules/README.md), as numbers.
+ * Ownership: nothing is kept.
+ * Threads:   no shared state.
+ * Errors:    none.
+ * Limits:    exact for all that a rules file can say.
+ */
+#ifndef AGENT_COMMAND_CHECK_BOUND_H
+#define AGENT_COMMAND_CHECK_BOUND_H
+
+#include <stdio.h>
+
+#include "rules/ast.h"
+
+#include "agent/base.h"
+
+/** The numbers of a limit: its own, or those of a plan. */
+struct check_numbers {
+    int64_t requests;
+    int64_t burst;
+};
+
+/** For one key, counted in what requests cost. */
+struct check_bound {
+    int64_t at_once; /* at one moment; of a leaky bucket with those it makes wait */
+    int64_t
+        in_any_per; /* in the worst span of `per`; of a leaky bucket what flows out */
+    int64_t steady; /* in a span of `per` under steady load */
+};
+
+/** @return the most that one request of a rule can take */
+int64_t check_largest_cost(const struct rules_ast_rule *rule);
+
+void check_bound_find(const struct rules_ast_limit *limit,
+                      const struct check_numbers *numbers, int64_t largest_cost,
+                      struct check_bound *bound);
+
+/** Write a bound in words, of `n_hosts` that count for themselves. */
+void check_bound_print(const struct rules_ast_limit *limit,
+                       const struct check_bound *bound, int64_t n_hosts, FILE *out);
+
+#endif
