@@ -97,15 +97,21 @@ struct rules_ast_limit {
     int64_t max_delay_us;           /* of a leaky bucket */
 };
 
+/** What a plan makes of one limit. */
+struct rules_ast_plan_number {
+    int64_t requests;
+    int64_t burst;
+    bool is_changed; /* else as in the rule */
+    bool is_factor;  /* by `thousandths`; else requests are as given */
+    int64_t thousandths;
+};
+
 /** What a plan makes of the limits of a rule. */
 struct rules_ast_plan {
     const char *name;
     struct rules_mark mark;
     bool is_unlimited;
-    struct {
-        int64_t requests;
-        int64_t burst;
-    } numbers[RULES_LIMITS_MAX]; /* of each limit of the rule */
+    struct rules_ast_plan_number numbers[RULES_LIMITS_MAX]; /* of each of its limits */
 };
 
 /** Marks of fields that come from `defaults` lie there; line 0: not given. */
@@ -118,6 +124,9 @@ struct rules_ast_rule {
     struct rules_mark review_by_mark;
     struct rules_mark expires_mark;
     struct rules_mark store_mark;
+    struct rules_mark on_store_failure_mark;
+    struct rules_mark key_text_mark;
+    struct rules_mark tag_mark;
     const char *owner;   /* NULL: not given */
     int64_t review_by_s; /* RULES_NEVER_S: not given */
     int64_t expires_s;   /* the same */
@@ -138,6 +147,10 @@ struct rules_ast_rule {
     uint32_t n_key_parts;
     struct rules_ast_part key[RULES_KEY_PARTS_MAX];
     enum rules_no_key no_key;
+    struct rules_failure on_store_failure;
+    bool is_key_hashed;
+    uint32_t n_tag; /* descriptors that are parts of the key */
+    const char *tag[RULES_KEY_PARTS_MAX];
     struct rules_ip_prefix ip_prefix;
     uint32_t n_limits;
     struct rules_ast_limit limits[RULES_LIMITS_MAX];
@@ -158,6 +171,8 @@ struct rules_ast_clients {
 
 struct rules_ast {
     const char *domain;
+    uint32_t n_required;
+    const char **required; /* fields that every rule has */
     uint32_t n_slots;
     struct rules_bytes slots[RULES_SLOTS_MAX]; /* names of descriptors */
     int slot_path;                             /* -1: not used */
@@ -171,6 +186,10 @@ struct rules_ast {
 };
 
 struct rules_file;
+
+/** @return the parts of its key that are the tag of a rule, bit by bit; 0: not all are */
+uint32_t rules_ast_tag_parts(const struct rules_ast *ast,
+                             const struct rules_ast_rule *rule);
 
 /** @return how many limits plans make */
 uint32_t rules_ast_variants(const struct rules_ast *ast);

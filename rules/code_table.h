@@ -48,8 +48,10 @@
     X(out_of_memory, "out-of-memory")               \
     X(override_cycle, "override-cycle")             \
     X(per_not_whole_ticks, "per-not-whole-ticks")   \
+    X(shards_not_allowed, "shards-not-allowed")     \
     X(share_without_key, "share-without-key")       \
     X(too_many_clients, "too-many-clients")         \
+    X(tag_not_in_key, "tag-not-in-key")             \
     X(too_many_costs, "too-many-costs")             \
     X(too_many_descriptors, "too-many-descriptors") \
     X(too_many_includes, "too-many-includes")       \

@@ -6,6 +6,7 @@
 
 #include "rules/index.h"
 #include "rules/units.h"
+#include "rules/words.h"
 
 struct compiler {
     const struct rules_ast *ast;
@@ -62,23 +63,6 @@ static bool bytes_copy(struct rules_set *set, struct rules_bytes from,
 static const char *string_copy(struct rules_set *set, const char *from)
 {
     return rules_arena_dup(&set->arena, from, strlen(from));
-}
-
-static const char *algorithm_name(enum rules_algorithm algorithm)
-{
-    switch (algorithm) {
-    case RULES_TOKEN_BUCKET:
-        return "token_bucket";
-    case RULES_FIXED_WINDOW:
-        return "fixed_window";
-    case RULES_LEAKY_BUCKET:
-        return "leaky_bucket";
-    case RULES_SLIDING_LOG:
-        return "sliding_log";
-    case RULES_SLIDING_WINDOW:
-        break;
-    }
-    return "sliding_window";
 }
 
 /* crypto_generichash fails only for lengths out of its range: these are constants. */
@@ -147,7 +131,7 @@ static void limit_id_set(const struct compiler *c, const struct rules_ast_rule *
     id_update_string(&state, c->ast->domain);
     id_update_string(&state, rule->name);
     id_update_string(&state, name);
-    id_update_string(&state, algorithm_name(limit->algorithm));
+    id_update_string(&state, rules_algorithm_name(limit->algorithm));
     id_update_per(&state, limit);
     for (uint32_t i = 0; i < rule->n_key_parts; i++) {
         id_update_part(&state, c->ast, &rule->key[i]);
@@ -252,6 +236,9 @@ static bool compile_rule(struct compiler *c, uint32_t idx)
     rule->enforced_permyriad = from->enforced_permyriad;
     rule->is_settled = from->charge.is_settled;
     rule->is_keyed = from->n_key_parts > 0;
+    rule->is_key_hashed = from->is_key_hashed;
+    rule->tag_parts = rules_ast_tag_parts(c->ast, from);
+    rule->on_store_failure = from->on_store_failure;
     rule->is_advertised = from->is_advertised && rule->is_keyed
                           && from->mode != RULES_SHADOW;
     rule->n_limits = from->n_limits;

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "rules/code.h"
+#include "rules/units.h"
 
 static const char *const kind_names[] = {
     [YAMLTREE_SCALAR] = "a single value",
@@ -238,4 +239,54 @@ int rules_parse_slot(struct rules_parse *parse, struct rules_bytes name,
     }
     ast->slots[ast->n_slots] = name;
     return (int)ast->n_slots++;
+}
+
+static void choices_tell(struct rules_parse *parse, const struct yamltree_node *node,
+                         const struct rules_choice *choices, size_t n)
+{
+    char names[128] = "";
+    size_t len = 0;
+
+    for (size_t i = 0; i < n && len < sizeof names; i++) {
+        if (choices[i].value >= 0) {
+            len += (size_t)snprintf(names + len, sizeof names - len, "%s%s",
+                                    len > 0 ? ", " : "", choices[i].name);
+        }
+    }
+    RULES_FAIL(parse, node->mark, rules_code_bad_choice,
+               "'%.64s' is not one of the values of '%s': %s", node->text, node->key,
+               names);
+}
+
+int rules_choice_read(struct rules_parse *parse, const struct yamltree_node *node,
+                      const struct rules_choice *choices, size_t n)
+{
+    if (!rules_node_is(parse, node, YAMLTREE_SCALAR, node->key)) {
+        return -1;
+    }
+    for (size_t i = 0; i < n; i++) {
+        if (strcmp(node->text, choices[i].name) != 0) {
+            continue;
+        }
+        if (choices[i].value < 0) {
+            RULES_FAIL(parse, node->mark, rules_code_not_yet,
+                       "'%s: %s' is planned but not built yet", node->key, node->text);
+        }
+        return choices[i].value;
+    }
+    choices_tell(parse, node, choices, n);
+    return -1;
+}
+
+void rules_share_read(struct rules_parse *parse, const struct yamltree_node *node,
+                      int32_t *permyriad)
+{
+    if (!rules_node_is(parse, node, YAMLTREE_SCALAR, node->key)) {
+        return;
+    }
+    if (rules_share_parse(rules_node_bytes(node), permyriad) != RULES_UNITS_OK) {
+        RULES_FAIL(parse, node->mark, rules_code_bad_share,
+                   "%s must be a share from 0%% to 100%%, with at most two decimals",
+                   node->key);
+    }
 }

@@ -18,7 +18,6 @@ struct rules_parse {
     struct rules_diags *diags;
     struct rules_arena *arena;
     struct rules_ast *ast;
-    const struct yamltree_node *required; /* names of fields each rule must have */
     const struct yamltree_node *defaults; /* NULL: none */
     struct rules_ast_rule rule;           /* what a rule is before it is read */
     uint32_t n_rules_max;                 /* room in the array of rules */
@@ -67,6 +66,23 @@ void *rules_parse_array(struct rules_parse *parse, size_t n, size_t size);
 
 struct rules_bytes rules_node_bytes(const struct yamltree_node *node);
 
+/** One of the words that a field can be. */
+struct rules_choice {
+    const char *name;
+    int value; /* -1: planned, not built yet */
+};
+
+/** @return the value of the word that a node holds, or -1 (reported) */
+int rules_choice_read(struct rules_parse *parse, const struct yamltree_node *node,
+                      const struct rules_choice *choices, size_t n);
+
+#define RULES_CHOICE_READ(parse, node, choices) \
+    rules_choice_read(parse, node, choices, sizeof(choices) / sizeof(choices)[0])
+
+/** Read a share, as 80%; reported when it is none. */
+void rules_share_read(struct rules_parse *parse, const struct yamltree_node *node,
+                      int32_t *permyriad);
+
 /** @return the name that a node holds, or NULL when it is ill-formed (reported) */
 const char *rules_name_read(struct rules_parse *parse,
                             const struct yamltree_node *node);
@@ -94,6 +110,9 @@ void rules_defaults_read(struct rules_parse *parse, const struct yamltree_node *
 void rules_rule_read(struct rules_parse *parse, const struct yamltree_node *node,
                      struct rules_ast_rule *rule);
 
+/** @return the field that says the same in another way, if there is one; else `name` */
+const char *rules_field_twin(const char *name);
+
 /** @return whether a text is the name of a field that a rule can have */
 bool rules_is_rule_field(struct rules_parse *parse, const struct yamltree_node *node);
 
@@ -103,6 +122,11 @@ void rules_lists_check(struct rules_parse *parse);
 /** Read conditions; nothing is every request. */
 void rules_match_read(struct rules_parse *parse, const struct yamltree_node *node,
                       struct rules_ast_match *match);
+
+/** Report a tag of the rule's own, `node`, that its key does not hold; drop one that comes
+ * from `defaults`. */
+void rules_tag_check(struct rules_parse *parse, const struct yamltree_node *node,
+                     struct rules_ast_rule *rule);
 
 /** Report a charge that could settle nothing. `node`: where it stands. */
 void rules_charge_check(struct rules_parse *parse, const struct yamltree_node *node,
@@ -150,6 +174,11 @@ rules_field_fn rules_field_overrides;
 rules_field_fn rules_field_ip_prefix;
 rules_field_fn rules_field_limit;
 rules_field_fn rules_field_limits;
+rules_field_fn rules_field_store;
+rules_field_fn rules_field_on_store_failure;
+rules_field_fn rules_field_key_text;
+rules_field_fn rules_field_tag;
+rules_field_fn rules_field_shards;
 rules_field_fn rules_field_lists;
 
 #endif

@@ -116,8 +116,8 @@ struct yamltree *rules_include_read(const struct rules_file *file,
     char *bytes = NULL;
 
     if (path == NULL) {
-        rules_file_diag(file, diags, RULES_ERROR, entry->mark,
-                        rules_code_out_of_memory, "out of memory");
+        rules_file_diag(file, diags, RULES_ERROR, entry->mark, rules_code_out_of_memory,
+                        "out of memory");
         return NULL;
     }
     if (source->read != NULL) {

@@ -49,6 +49,19 @@ static bool require_check(struct rules_parse *parse, const struct yamltree_node 
     return parse->diags->n_errors == n_errors;
 }
 
+static void required_keep(struct rules_parse *parse, const struct yamltree_node *node)
+{
+    struct rules_ast *ast = parse->ast;
+
+    ast->required = rules_parse_array(parse, node->n_children, sizeof *ast->required);
+    if (ast->required == NULL) {
+        return;
+    }
+    for (const struct yamltree_node *it = node->first; it != NULL; it = it->next) {
+        ast->required[ast->n_required++] = it->text;
+    }
+}
+
 static void on_duplicate_name(void *context, const struct rules_unique_item *first,
                               const struct rules_unique_item *again)
 {
@@ -190,7 +203,7 @@ static void main_read(struct rules_parse *parse, const struct yamltree_node *roo
     const struct yamltree_node *require = yamltree_child(root, "require");
 
     if (require != NULL && require_check(parse, require)) {
-        parse->required = require->first;
+        required_keep(parse, require);
     }
     root_read(parse, root, main_fields);
     if (root->kind == YAMLTREE_MAPPING && yamltree_child(root, "rules") == NULL

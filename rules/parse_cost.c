@@ -69,6 +69,7 @@ void rules_field_cost(struct rules_parse *parse, const struct yamltree_node *nod
         RULES_FAIL(parse, node->mark, rules_code_bad_amount, "min is above max");
     }
     rule->cost = cost;
+    rule->n_costs = 0; /* those of `defaults` */
 }
 
 static void read_item_match(struct rules_parse *parse, const struct yamltree_node *node,
@@ -107,6 +108,7 @@ void rules_field_costs(struct rules_parse *parse, const struct yamltree_node *no
         return;
     }
     rule->n_costs = 0;
+    rule->cost = (struct rules_ast_cost){.min = 1, .max = 1}; /* the same */
     for (const struct yamltree_node *it = node->first; it != NULL; it = it->next) {
         (void)rules_fields_read(parse, it, "an item of costs", fields,
                                 sizeof fields / sizeof fields[0],

@@ -4,6 +4,7 @@
 #include "rules/fields.h"
 #include "rules/unique.h"
 #include "rules/units.h"
+#include "rules/words.h"
 
 /** A limit while it is read: its fields come in any order. */
 struct limit_draft {
@@ -15,28 +16,13 @@ struct limit_draft {
     int64_t per_us; /* the same */
     bool is_calendar;
     enum rules_unit unit;
-    const struct algorithm *algorithm; /* NULL: not given */
+    bool has_algorithm;
+    enum rules_algorithm algorithm;
     const struct yamltree_node *per_node;
     const struct yamltree_node *burst_node;
     const struct yamltree_node *timezone_node;
     const struct yamltree_node *max_delay_node;
 };
-
-struct algorithm {
-    const char *name;
-    enum rules_algorithm algorithm;
-};
-
-static const struct algorithm algorithms[] = {
-    {"sliding_window", RULES_SLIDING_WINDOW}, {"token_bucket", RULES_TOKEN_BUCKET},
-    {"fixed_window", RULES_FIXED_WINDOW},     {"leaky_bucket", RULES_LEAKY_BUCKET},
-    {"sliding_log", RULES_SLIDING_LOG},
-};
-
-enum {
-    N_ALGORITHMS = sizeof algorithms / sizeof algorithms[0]
-};
-_Static_assert((int)N_ALGORITHMS == (int)RULES_SLIDING_LOG + 1, "one name for each");
 
 /** @return the amount, or -1 (reported) */
 static int64_t amount_read(struct rules_parse *parse, const struct yamltree_node *node)
@@ -157,9 +143,10 @@ static void read_algorithm(struct rules_parse *parse, const struct yamltree_node
     if (!rules_node_is(parse, node, YAMLTREE_SCALAR, "algorithm")) {
         return;
     }
-    for (size_t i = 0; i < N_ALGORITHMS; i++) {
-        if (strcmp(node->text, algorithms[i].name) == 0) {
-            draft->algorithm = &algorithms[i];
+    for (int i = 0; i <= RULES_SLIDING_LOG; i++) {
+        if (strcmp(node->text, rules_algorithm_name((enum rules_algorithm)i)) == 0) {
+            draft->has_algorithm = true;
+            draft->algorithm = (enum rules_algorithm)i;
             return;
         }
     }
@@ -202,8 +189,8 @@ static const struct rules_field limit_fields[] = {
 /** @return the algorithm that holds, also when it is not given */
 static enum rules_algorithm algorithm_of(const struct limit_draft *draft)
 {
-    if (draft->algorithm != NULL) {
-        return draft->algorithm->algorithm;
+    if (draft->has_algorithm) {
+        return draft->algorithm;
     }
     if (draft->burst_node != NULL) {
         return RULES_TOKEN_BUCKET;
@@ -215,7 +202,7 @@ static enum rules_algorithm algorithm_of(const struct limit_draft *draft)
 static void draft_check(struct rules_parse *parse, const struct limit_draft *draft,
                         enum rules_algorithm algorithm)
 {
-    const char *name = algorithms[algorithm].name;
+    const char *name = rules_algorithm_name(algorithm);
 
     if (algorithm != RULES_TOKEN_BUCKET && draft->burst_node != NULL) {
         RULES_FAIL(parse, draft->burst_node->key_mark, rules_code_burst_not_allowed,

@@ -65,6 +65,9 @@ static void change_apply(struct rules_parse *parse, const struct yamltree_node *
     }
     plan->numbers[idx].requests = requests;
     plan->numbers[idx].burst = burst;
+    plan->numbers[idx].is_changed = true;
+    plan->numbers[idx].is_factor = change.is_factor;
+    plan->numbers[idx].thousandths = change.is_factor ? change.factor.thousandths : 0;
 }
 
 /** @return the limit of that name, or -1 (reported) */

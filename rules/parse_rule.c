@@ -5,52 +5,6 @@
 #include "rules/fields.h"
 #include "rules/units.h"
 
-struct choice {
-    const char *name;
-    int value; /* -1: planned, not built yet */
-};
-
-static void choices_tell(struct rules_parse *parse, const struct yamltree_node *node,
-                         const struct choice *choices, size_t n)
-{
-    char names[128] = "";
-    size_t len = 0;
-
-    for (size_t i = 0; i < n && len < sizeof names; i++) {
-        if (choices[i].value >= 0) {
-            len += (size_t)snprintf(names + len, sizeof names - len, "%s%s",
-                                    len > 0 ? ", " : "", choices[i].name);
-        }
-    }
-    RULES_FAIL(parse, node->mark, rules_code_bad_choice,
-               "'%.64s' is not one of the values of '%s': %s", node->text, node->key,
-               names);
-}
-
-/** @return the value, or -1 (reported) */
-static int choice_read(struct rules_parse *parse, const struct yamltree_node *node,
-                       const struct choice *choices, size_t n)
-{
-    if (!rules_node_is(parse, node, YAMLTREE_SCALAR, node->key)) {
-        return -1;
-    }
-    for (size_t i = 0; i < n; i++) {
-        if (strcmp(node->text, choices[i].name) != 0) {
-            continue;
-        }
-        if (choices[i].value < 0) {
-            RULES_FAIL(parse, node->mark, rules_code_not_yet,
-                       "'%s: %s' is planned but not built yet", node->key, node->text);
-        }
-        return choices[i].value;
-    }
-    choices_tell(parse, node, choices, n);
-    return -1;
-}
-
-#define CHOICE_READ(parse, node, choices) \
-    choice_read(parse, node, choices, sizeof(choices) / sizeof(choices)[0])
-
 static void read_rule_name(struct rules_parse *parse, const struct yamltree_node *node,
                            void *into)
 {
@@ -86,27 +40,20 @@ static void read_expires(struct rules_parse *parse, const struct yamltree_node *
     rule->expires_mark = node->mark;
 }
 
-static void read_share(struct rules_parse *parse, const struct yamltree_node *node,
-                       void *into)
+static void read_enforced(struct rules_parse *parse, const struct yamltree_node *node,
+                          void *into)
 {
     int32_t *permyriad = into;
 
-    if (!rules_node_is(parse, node, YAMLTREE_SCALAR, node->key)) {
-        return;
-    }
-    if (rules_share_parse(rules_node_bytes(node), permyriad) != RULES_UNITS_OK) {
-        RULES_FAIL(parse, node->mark, rules_code_bad_share,
-                   "%s must be a share from 0%% to 100%%, with at most two decimals",
-                   node->key);
-    }
+    rules_share_read(parse, node, permyriad);
 }
 
 static void read_mode(struct rules_parse *parse, const struct yamltree_node *node,
                       void *into)
 {
-    static const struct choice modes[] = {{"enforce", RULES_ENFORCE},
-                                          {"shadow", RULES_SHADOW}};
-    static const struct rules_field share[] = {{"enforce", read_share, true}};
+    static const struct rules_choice modes[] = {{"enforce", RULES_ENFORCE},
+                                                {"shadow", RULES_SHADOW}};
+    static const struct rules_field share[] = {{"enforce", read_enforced, true}};
     struct rules_ast_rule *rule = into;
     int value;
 
@@ -116,7 +63,8 @@ static void read_mode(struct rules_parse *parse, const struct yamltree_node *nod
                                 &rule->enforced_permyriad);
         return;
     }
-    value = CHOICE_READ(parse, node, modes);
+    rule->enforced_permyriad = 0;
+    value = RULES_CHOICE_READ(parse, node, modes);
     rule->mode = value == RULES_SHADOW ? RULES_SHADOW : RULES_ENFORCE;
 }
 
@@ -129,19 +77,19 @@ static void read_soft(struct rules_parse *parse, const struct yamltree_node *nod
         rule->soft_permyriad = 0;
         return;
     }
-    read_share(parse, node, &rule->soft_permyriad);
+    rules_share_read(parse, node, &rule->soft_permyriad);
 }
 
 static void read_action(struct rules_parse *parse, const struct yamltree_node *node,
                         void *into)
 {
-    static const struct choice actions[] = {{"reject", RULES_REJECT},
-                                            {"warn", RULES_WARN},
-                                            {"degrade", RULES_DEGRADE},
-                                            {"block", RULES_BLOCK},
-                                            {"delay", RULES_DELAY}};
+    static const struct rules_choice actions[] = {{"reject", RULES_REJECT},
+                                                  {"warn", RULES_WARN},
+                                                  {"degrade", RULES_DEGRADE},
+                                                  {"block", RULES_BLOCK},
+                                                  {"delay", RULES_DELAY}};
     struct rules_ast_rule *rule = into;
-    int value = CHOICE_READ(parse, node, actions);
+    int value = RULES_CHOICE_READ(parse, node, actions);
 
     rule->action = value < 0 ? RULES_REJECT : (enum rules_action)value;
 }
@@ -149,36 +97,22 @@ static void read_action(struct rules_parse *parse, const struct yamltree_node *n
 static void read_advertise(struct rules_parse *parse, const struct yamltree_node *node,
                            void *into)
 {
-    static const struct choice choices[] = {{"true", 1}, {"false", 0}};
+    static const struct rules_choice choices[] = {{"true", 1}, {"false", 0}};
     struct rules_ast_rule *rule = into;
 
-    rule->is_advertised = CHOICE_READ(parse, node, choices) == 1;
+    rule->is_advertised = RULES_CHOICE_READ(parse, node, choices) == 1;
 }
 
 static void read_no_key(struct rules_parse *parse, const struct yamltree_node *node,
                         void *into)
 {
-    static const struct choice choices[] = {{"ip", RULES_NO_KEY_IP},
-                                            {"skip", RULES_NO_KEY_SKIP},
-                                            {"reject", RULES_NO_KEY_REJECT}};
+    static const struct rules_choice choices[] = {{"ip", RULES_NO_KEY_IP},
+                                                  {"skip", RULES_NO_KEY_SKIP},
+                                                  {"reject", RULES_NO_KEY_REJECT}};
     struct rules_ast_rule *rule = into;
-    int value = CHOICE_READ(parse, node, choices);
+    int value = RULES_CHOICE_READ(parse, node, choices);
 
     rule->no_key = value < 0 ? RULES_NO_KEY_IP : (enum rules_no_key)value;
-}
-
-static void read_store(struct rules_parse *parse, const struct yamltree_node *node,
-                       void *into)
-{
-    static const struct choice stores[] = {{"local", 0},
-                                           {"redis", -1},
-                                           {"lease", -1},
-                                           {"sync", -1}};
-
-    struct rules_ast_rule *rule = into;
-
-    rule->store_mark = node->mark; /* there is one store so far */
-    (void)CHOICE_READ(parse, node, stores);
 }
 
 static const struct rules_field rule_fields[] = {
@@ -201,11 +135,11 @@ static const struct rules_field rule_fields[] = {
     {"action", read_action, false},
     {"mode", read_mode, false},
     {"advertise", read_advertise, false},
-    {"store", read_store, false},
-    {"on_store_failure", NULL, false},
-    {"tag", NULL, false},
-    {"shards", NULL, false},
-    {"key_text", NULL, false},
+    {"store", rules_field_store, false},
+    {"on_store_failure", rules_field_on_store_failure, false},
+    {"tag", rules_field_tag, false},
+    {"shards", rules_field_shards, false},
+    {"key_text", rules_field_key_text, false},
 };
 
 enum {
@@ -228,16 +162,78 @@ static bool has_default(const char *field)
     return true;
 }
 
+/** @return a field of a rule, or of `defaults`; NULL: neither has it */
+static const struct yamltree_node *field_find(const struct rules_parse *parse,
+                                              const struct yamltree_node *rule,
+                                              const char *name)
+{
+    const struct yamltree_node *field = yamltree_child(rule, name);
+
+    return field == NULL && parse->defaults != NULL
+               ? yamltree_child(parse->defaults, name)
+               : field;
+}
+
+/** What a rule says in one of two ways. */
+static const char *const pairs[][2] = {{"limit", "limits"}, {"cost", "costs"}};
+
+enum {
+    N_PAIRS = sizeof pairs / sizeof pairs[0]
+};
+
+const char *rules_field_twin(const char *name)
+{
+    for (size_t i = 0; i < N_PAIRS; i++) {
+        if (strcmp(pairs[i][0], name) == 0) {
+            return pairs[i][1];
+        }
+        if (strcmp(pairs[i][1], name) == 0) {
+            return pairs[i][0];
+        }
+    }
+    return name;
+}
+
+/** Report the fields of `require` that neither the rule nor `defaults` has. */
+static void required_check(struct rules_parse *parse, const struct yamltree_node *rule)
+{
+    for (uint32_t i = 0; i < parse->ast->n_required; i++) {
+        const char *name = parse->ast->required[i];
+
+        if (field_find(parse, rule, name) == NULL
+            && field_find(parse, rule, rules_field_twin(name)) == NULL) {
+            RULES_FAIL(parse, rule->mark, rules_code_missing_field,
+                       "rule needs '%s', which the file requires", name);
+        }
+    }
+}
+
+/** Report what is said in two ways. */
+static void pairs_check(struct rules_parse *parse, const struct yamltree_node *node)
+{
+    for (size_t i = 0; i < N_PAIRS; i++) {
+        const struct yamltree_node *first = yamltree_child(node, pairs[i][0]);
+        const struct yamltree_node *second = yamltree_child(node, pairs[i][1]);
+
+        if (first != NULL && second != NULL) {
+            RULES_FAIL(parse, second->key_mark, rules_code_one_of_two,
+                       "a rule has '%s' or '%s', not both", pairs[i][0], pairs[i][1]);
+        }
+    }
+}
+
 void rules_defaults_read(struct rules_parse *parse, const struct yamltree_node *node)
 {
     struct rules_field fields[N_RULE_FIELDS];
     size_t n = 0;
 
-    parse->rule = (struct rules_ast_rule){.is_advertised = true,
-                                          .ip_prefix = RULES_IP_PREFIX_DEFAULT,
-                                          .cost = {.min = 1, .max = 1},
-                                          .review_by_s = RULES_NEVER_S,
-                                          .expires_s = RULES_NEVER_S};
+    parse->rule = (struct rules_ast_rule){
+        .is_advertised = true,
+        .ip_prefix = RULES_IP_PREFIX_DEFAULT,
+        .cost = {.min = 1, .max = 1},
+        .on_store_failure = {.share_permyriad = 10000},
+        .review_by_s = RULES_NEVER_S,
+        .expires_s = RULES_NEVER_S};
     parse->defaults = NULL;
     if (node == NULL) {
         return;
@@ -248,21 +244,8 @@ void rules_defaults_read(struct rules_parse *parse, const struct yamltree_node *
         }
     }
     if (rules_fields_read(parse, node, "defaults", fields, n, &parse->rule)) {
+        pairs_check(parse, node);
         parse->defaults = node;
-    }
-}
-
-/** Report the fields of `require` that neither the rule nor `defaults` has. */
-static void required_check(struct rules_parse *parse, const struct yamltree_node *rule)
-{
-    for (const struct yamltree_node *it = parse->required; it != NULL; it = it->next) {
-        bool is_default = parse->defaults != NULL
-                          && yamltree_child(parse->defaults, it->text) != NULL;
-
-        if (!is_default && yamltree_child(rule, it->text) == NULL) {
-            RULES_FAIL(parse, rule->mark, rules_code_missing_field,
-                       "rule needs '%s', which the file requires", it->text);
-        }
     }
 }
 
@@ -281,37 +264,13 @@ bool rules_is_rule_field(struct rules_parse *parse, const struct yamltree_node *
     return false;
 }
 
-/** What a rule says in two ways. */
-static void pairs_check(struct rules_parse *parse, const struct yamltree_node *node)
+static void limits_check(struct rules_parse *parse, const struct yamltree_node *node)
 {
-    static const char *const pairs[][2] = {{"limit", "limits"}, {"cost", "costs"}};
-
-    for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++) {
-        const struct yamltree_node *first = yamltree_child(node, pairs[i][0]);
-        const struct yamltree_node *second = yamltree_child(node, pairs[i][1]);
-
-        if (first != NULL && second != NULL) {
-            RULES_FAIL(parse, second->key_mark, rules_code_one_of_two,
-                       "a rule has '%s' or '%s', not both", pairs[i][0], pairs[i][1]);
-        }
-    }
     if (yamltree_child(node, "limit") == NULL
         && yamltree_child(node, "limits") == NULL) {
         RULES_FAIL(parse, node->mark, rules_code_missing_field,
                    "rule needs 'limit' or 'limits'");
     }
-}
-
-/** @return a field of a rule, or of `defaults`; NULL: neither has it */
-static const struct yamltree_node *field_find(const struct rules_parse *parse,
-                                              const struct yamltree_node *rule,
-                                              const char *name)
-{
-    const struct yamltree_node *field = yamltree_child(rule, name);
-
-    return field == NULL && parse->defaults != NULL
-               ? yamltree_child(parse->defaults, name)
-               : field;
 }
 
 /** Plans change the limits of a rule, so they are read after them. */
@@ -325,7 +284,8 @@ static void plans_find(struct rules_parse *parse, const struct yamltree_node *no
     }
 }
 
-/** What a leaky bucket does over its limit is to delay, and nothing else delays. */
+/** What a leaky bucket does over its limit is to delay, then to reject, and nothing else
+ * delays; an action of `defaults` is for the other rules. */
 static void action_check(struct rules_parse *parse, const struct yamltree_node *node,
                          struct rules_ast_rule *rule)
 {
@@ -335,18 +295,21 @@ static void action_check(struct rules_parse *parse, const struct yamltree_node *
     for (uint32_t i = 0; i < rule->n_limits; i++) {
         n_leaky += rule->limits[i].algorithm == RULES_LEAKY_BUCKET;
     }
+
+    bool is_all = n_leaky > 0 && n_leaky == rule->n_limits;
+    enum rules_action right = is_all ? RULES_DELAY : RULES_REJECT;
+
     if (rule->action == RULES_DELAY && n_leaky < rule->n_limits) {
         RULES_FAIL(parse, action != NULL ? action->mark : node->mark,
                    rules_code_action_not_allowed,
                    "only a limit with 'algorithm: leaky_bucket' delays");
-    }
-    if (action != NULL && rule->action != RULES_DELAY && n_leaky > 0) {
+    } else if (action != NULL && n_leaky > 0 && rule->action != right) {
         RULES_FAIL(parse, action->mark, rules_code_action_not_allowed,
                    "a leaky_bucket delays, and rejects what would wait for longer than "
                    "max_delay: leave the action out");
     }
-    if (n_leaky > 0 && n_leaky == rule->n_limits) {
-        rule->action = RULES_DELAY;
+    if (n_leaky > 0) {
+        rule->action = right;
     }
 }
 
@@ -370,10 +333,12 @@ void rules_rule_read(struct rules_parse *parse, const struct yamltree_node *node
     rule->mark = node->mark;
     if (rules_fields_read(parse, node, "rule", rule_fields, N_RULE_FIELDS, rule)) {
         pairs_check(parse, node);
+        limits_check(parse, node);
         mode_check(parse, node, rule);
         action_check(parse, node, rule);
         rules_charge_check(parse, field_find(parse, node, "charge"), rule);
         plans_find(parse, node, rule);
+        rules_tag_check(parse, yamltree_child(node, "tag"), rule);
         required_check(parse, node);
     }
 }

@@ -97,6 +97,18 @@ enum rules_mode {
     RULES_PERCENT, /* enforced for a share of the keys, in shadow for the others */
 };
 
+/** What a rule does while its store does not answer. */
+enum rules_failure_policy {
+    RULES_FAILURE_LOCAL = 0, /* counts on this host, with a share of the limit */
+    RULES_FAILURE_OPEN,      /* lets all pass */
+    RULES_FAILURE_CLOSED,    /* refuses all */
+};
+
+struct rules_failure {
+    enum rules_failure_policy policy;
+    int32_t share_permyriad; /* LOCAL: of the limit, in hundredths of 1 %, 1 to 10000 */
+};
+
 struct rules_rule;
 
 /** What becomes of a request that is over a limit. */
@@ -141,6 +153,9 @@ struct rules_rule {
     bool is_expired;            /* had ended when the file was read: matches nothing */
     bool is_settled;            /* after the response: charged ones get a receipt */
     bool is_keyed;              /* false for key: [] */
+    bool is_key_hashed;         /* key values are secrets: never shown as they are */
+    uint32_t tag_parts;         /* bit i: part i of the key is of the tag; 0: no tag */
+    struct rules_failure on_store_failure;
     bool
         is_advertised; /* shown in header fields, where it is no shadow; false for key: [] */
     uint32_t n_limits;

@@ -1,5 +1,7 @@
 #include "rules/time.h"
 
+#include <stdio.h>
+
 #include "rules/civil.h"
 
 enum {
@@ -73,4 +75,18 @@ bool rules_time_parse(struct rules_bytes text, int64_t *at_s)
     }
     *at_s = days * RULES_DAY_S + seconds;
     return true;
+}
+
+void rules_time_print(int64_t at_s, char out[RULES_TIME_TEXT_BYTES_MAX])
+{
+    struct rules_date date = rules_date_of_days(at_s / RULES_DAY_S);
+    int second = (int)(at_s % RULES_DAY_S);
+    int n = snprintf(out, RULES_TIME_TEXT_BYTES_MAX, "%04d-%02d-%02d", (int)date.year,
+                     (int)date.month, (int)date.day);
+
+    if (second > 0 && n > 0) {
+        (void)snprintf(out + n, RULES_TIME_TEXT_BYTES_MAX - (size_t)n,
+                       "T%02d:%02d:%02dZ", second / 3600, second / 60 % 60,
+                       second % 60);
+    }
 }

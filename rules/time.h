@@ -23,4 +23,11 @@
  */
 RULES_MUST_USE bool rules_time_parse(struct rules_bytes text, int64_t *at_s);
 
+enum {
+    RULES_TIME_TEXT_BYTES_MAX = 32
+};
+
+/** Write a moment as rules_time_parse reads it: a date where it is its 00:00:00. */
+void rules_time_print(int64_t at_s, char out[RULES_TIME_TEXT_BYTES_MAX]);
+
 #endif

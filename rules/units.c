@@ -198,6 +198,37 @@ enum rules_units_status rules_share_parse(struct rules_bytes text, int32_t *perm
     return RULES_UNITS_OK;
 }
 
+/** Write value / scale, a power of ten, with the decimals that it has, and a unit. */
+static void decimal_print(int64_t value, int64_t scale, char unit,
+                          char out[RULES_SPAN_TEXT_BYTES_MAX])
+{
+    int64_t rest = value % scale;
+    char *end = out;
+
+    (void)snprintf(out, RULES_SPAN_TEXT_BYTES_MAX, "%" PRId64, value / scale);
+    end += strlen(out);
+    if (rest > 0) {
+        *end++ = '.';
+    }
+    while (rest > 0) {
+        scale /= 10;
+        *end++ = (char)('0' + rest / scale);
+        rest %= scale;
+    }
+    *end++ = unit;
+    *end = '\0';
+}
+
+void rules_share_print(int32_t permyriad, char out[RULES_SPAN_TEXT_BYTES_MAX])
+{
+    decimal_print(permyriad, 100, '%', out);
+}
+
+void rules_factor_print(struct rules_factor factor, char out[RULES_SPAN_TEXT_BYTES_MAX])
+{
+    decimal_print(factor.thousandths, 1000, 'x', out);
+}
+
 void rules_span_print(int64_t span_us, char out[RULES_SPAN_TEXT_BYTES_MAX])
 {
     size_t i = 0;

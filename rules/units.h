@@ -56,6 +56,9 @@ RULES_MUST_USE enum rules_units_status rules_span_parse(struct rules_bytes text,
 RULES_MUST_USE enum rules_units_status rules_share_parse(struct rules_bytes text,
                                                          int32_t *permyriad);
 
+/** Write hundredths of a percent as rules_share_parse reads them. */
+void rules_share_print(int32_t permyriad, char out[RULES_SPAN_TEXT_BYTES_MAX]);
+
 /** A factor as a fraction: numerator / 1000. */
 struct rules_factor {
     int64_t thousandths;
@@ -68,6 +71,10 @@ struct rules_factor {
  */
 RULES_MUST_USE enum rules_units_status rules_factor_parse(struct rules_bytes text,
                                                           struct rules_factor *factor);
+
+/** Write a factor as rules_factor_parse reads it. */
+void rules_factor_print(struct rules_factor factor,
+                        char out[RULES_SPAN_TEXT_BYTES_MAX]);
 
 /** @return amount x factor, rounded down */
 int64_t rules_factor_apply(struct rules_factor factor, int64_t amount);

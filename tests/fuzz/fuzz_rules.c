@@ -1,15 +1,16 @@
 /*
  * A rules file, and requests made of its own words.
  *
- * Laws:      rules_load gives a set and no error, or no set and errors whose places are
+ * Laws:      rules_file_read gives a file and no error, or none and errors whose places are
  *            in the file, or the file as a whole; diagnostics are printable. Of a set, evaluation stays within
- *            its limits, keeps file order, and gives the same twice.
+ *            its limits, keeps file order, and gives the same twice. What is printed of a
+ *            file is read again, and printed as it is.
  * Must reach: every diagnostic code of rules/README.md but those of size, rules filed
  *            under values, patterns and nothing, keys of each kind of value.
  */
 #include <sodium.h>
 
-#include "rules/rules.h"
+#include "rules/print.h"
 
 #include "tests/fuzz/fuzz.h"
 
@@ -156,23 +157,50 @@ static void check_set(const struct rules_set *set)
     }
 }
 
+/* Beyond the bounds of a file it cannot be read. */
+static void check_print(const struct rules_file *file)
+{
+    size_t len = 0;
+    size_t len_again = 0;
+    uint32_t n_events = 0;
+    char *text = rules_file_print(file, &len, &n_events);
+    FUZZ_CHECK(text != NULL);
+    if (len > RULES_FILE_BYTES_MAX || n_events > YAMLTREE_EVENTS_MAX) {
+        free(text);
+        return;
+    }
+    struct rules_bytes bytes = {.ptr = (const uint8_t *)text, .len = len};
+    struct rules_file *again = rules_file_read(
+        &(struct rules_source){.name = "printed.yaml", .text = bytes}, &diags);
+    FUZZ_CHECK(again != NULL);
+    char *text_again = rules_file_print(again, &len_again, &n_events);
+    FUZZ_CHECK(text_again != NULL);
+    FUZZ_CHECK(len == len_again && memcmp(text, text_again, len) == 0);
+    rules_file_free(again);
+    free(text_again);
+    free(text);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 {
     FUZZ_CHECK(sodium_init() >= 0);
     uint8_t *text = fuzz_copy(data, len);
     struct rules_bytes bytes = {.ptr = text, .len = len};
     rules_diags_init(&diags, "fuzz.yaml");
-    struct rules_set *set = rules_load(&(struct rules_source){.name = "fuzz.yaml",
-                                                              .text = bytes},
-                                       &diags);
-    if (set == NULL) {
+    struct rules_source source = {.name = "fuzz.yaml", .text = bytes};
+    struct rules_file *file = rules_file_read(&source, &diags);
+    if (file == NULL) {
         FUZZ_CHECK(diags.n_errors > 0);
         check_diags(text, len);
     } else {
+        struct rules_set *set = rules_file_compile(file, source.now_s, &diags);
+        FUZZ_CHECK(set != NULL);
         check_set(set);
         evaluate(set, text, len);
+        check_print(file);
+        rules_set_free(set);
     }
-    rules_set_free(set);
+    rules_file_free(file);
     free(text);
     return 0;
 }

@@ -1,6 +1,6 @@
 /*
  * Each NAME.yaml is loaded; what comes of it is in NAME.err, the diagnostics as printed, or
- * in NAME.ok, the set. What they include is in parts/; clients.csv is a bad file of clients.
+ * in NAME.ok, the set, and NAME.print, the file as printed. What they include is in parts/; clients.csv is a bad file of clients.
  * UPDATE_GOLDEN=1 in the environment writes these files anew.
  */
 #define _POSIX_C_SOURCE 200809L /* opendir, open_memstream, strdup */
@@ -11,6 +11,7 @@
 
 #include "rules/calendar.h"
 #include "rules/clients.h"
+#include "rules/print.h"
 
 #include "tests/unit/rules/support.h"
 
@@ -119,6 +120,32 @@ static char *part_read(void *context, const char *path, size_t bytes_max, size_t
     return text;
 }
 
+/** What is printed is kept in NAME.print, and prints as itself. */
+static void print_check(const struct rules_file *file, const char *stem)
+{
+    static struct rules_diags diags;
+    uint32_t n_events;
+    size_t len;
+    char *text = rules_file_print(file, &len, &n_events);
+    char path[512];
+    struct rules_file *again;
+    char *text_again;
+
+    (void)snprintf(path, sizeof path, FOLDER "%s.print", stem);
+    golden_compare(path, text);
+    rules_diags_init(&diags, "printed");
+    again = rules_file_read(&(struct rules_source){.name = "printed",
+                                                   .text = bytes_of(text)},
+                            &diags);
+    rules_diags_print(&diags, stderr);
+    assert_non_null(again);
+    text_again = rules_file_print(again, &len, &n_events);
+    assert_string_equal(text_again, text);
+    free(text_again);
+    free(text);
+    rules_file_free(again);
+}
+
 static void file_check(const char *stem)
 {
     static struct rules_diags diags;
@@ -129,7 +156,8 @@ static void file_check(const char *stem)
     size_t got_len;
     size_t len;
     FILE *out = open_memstream(&got, &got_len);
-    struct rules_set *set;
+    struct rules_file *file;
+    struct rules_set *set = NULL;
 
     assert_non_null(out);
     (void)snprintf(path, sizeof path, FOLDER "%s.yaml", stem);
@@ -137,12 +165,15 @@ static void file_check(const char *stem)
     text = strdup(file_read(path, &len));
     assert_non_null(text);
     rules_diags_init(&diags, name);
-    set = rules_load(&(struct rules_source){.name = name,
-                                            .text = {(const uint8_t *)text, len},
-                                            .read = part_read},
-                     &diags);
-    if (set != NULL) {
+    file = rules_file_read(&(struct rules_source){.name = name,
+                                                  .text = {(const uint8_t *)text, len},
+                                                  .read = part_read},
+                           &diags);
+    if (file != NULL) {
+        set = rules_file_compile(file, 0, &diags);
+        assert_non_null(set);
         set_print(set, out);
+        print_check(file, stem);
     }
     rules_diags_print(&diags, out);
     assert_int_equal(fclose(out), 0);
@@ -150,6 +181,7 @@ static void file_check(const char *stem)
     golden_compare(path, got);
     free(got);
     free(text);
+    rules_file_free(file);
     rules_set_free(set);
 }
 

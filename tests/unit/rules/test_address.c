@@ -245,8 +245,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_texts),          cmocka_unit_test(test_no_addresses),
         cmocka_unit_test(test_like_inet_pton), cmocka_unit_test(test_bytes),
-        cmocka_unit_test(test_groups),
-        cmocka_unit_test(test_network_texts),  cmocka_unit_test(test_network_keys),
+        cmocka_unit_test(test_groups),         cmocka_unit_test(test_network_texts),
+        cmocka_unit_test(test_network_keys),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

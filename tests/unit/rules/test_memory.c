@@ -7,6 +7,7 @@
 
 #include "rules/clients.h"
 #include "rules/explain.h"
+#include "rules/print.h"
 
 #include "tests/support/alloc_failure.h"
 #include "tests/unit/rules/support.h"
@@ -46,15 +47,33 @@ static char *read_part(void *context, const char *path, size_t bytes_max, size_t
     return text;
 }
 
+/** Read, compile and print. */
 static struct rules_set *load(void)
 {
     struct rules_bytes bytes = {.ptr = (const uint8_t *)f.text, .len = f.len};
 
+    struct rules_file *file;
+    struct rules_set *set;
+    uint32_t n_events;
+    char *printed;
+    size_t len;
+
     rules_diags_init(&f.diags, "rules.yaml");
-    return rules_load(&(struct rules_source){.name = "rules.yaml",
-                                             .text = bytes,
-                                             .read = read_part},
-                      &f.diags);
+    file = rules_file_read(&(struct rules_source){.name = "rules.yaml",
+                                                  .text = bytes,
+                                                  .read = read_part},
+                           &f.diags);
+    set = file != NULL ? rules_file_compile(file, 0, &f.diags) : NULL;
+    printed = set != NULL ? rules_file_print(file, &len, &n_events) : NULL;
+    if (set != NULL && printed == NULL) {
+        rules_diags_add(&f.diags, RULES_ERROR, (struct rules_mark){0}, NULL, "print",
+                        "out of memory");
+        rules_set_free(set);
+        set = NULL;
+    }
+    free(printed);
+    rules_file_free(file);
+    return set;
 }
 
 static bool is_out_of_memory(void)

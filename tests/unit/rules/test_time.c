@@ -62,6 +62,22 @@ static void test_bad(void **state)
     }
 }
 
+static void test_print(void **state)
+{
+    static const char *const texts[] = {"1970-01-01", "2027-01-31T12:30:05Z",
+                                        "2000-02-29", "9999-12-31T23:59:59Z"};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+        char got[RULES_TIME_TEXT_BYTES_MAX];
+        int64_t at_s = -1;
+
+        assert_true(rules_time_parse(bytes_of(texts[i]), &at_s));
+        rules_time_print(at_s, got);
+        assert_string_equal(got, texts[i]);
+    }
+}
+
 /** Each day is 86400 seconds after the one before. */
 static void test_every_day(void **state)
 {
@@ -91,6 +107,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_good),
         cmocka_unit_test(test_bad),
+        cmocka_unit_test(test_print),
         cmocka_unit_test(test_every_day),
     };
 

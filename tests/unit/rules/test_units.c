@@ -179,13 +179,37 @@ static void test_factors(void **state)
     assert_int_equal(rules_amount_scale(150, 60, 100), 90);
 }
 
+/** What is printed is read as the same number. */
+static void test_decimals_print(void **state)
+{
+    static const char *const share_texts[] = {"0%", "0.01%", "0.5%", "33.33%", "100%"};
+    static const char *const factor_texts[] = {"0x", "0.001x", "2.5x", "10x",
+                                               "999999.999x"};
+
+    (void)state;
+    for (size_t i = 0; i < 5; i++) {
+        char got[RULES_SPAN_TEXT_BYTES_MAX];
+        struct rules_factor factor;
+        int32_t permyriad;
+
+        assert_int_equal(rules_share_parse(bytes_of(share_texts[i]), &permyriad),
+                         RULES_UNITS_OK);
+        rules_share_print(permyriad, got);
+        assert_string_equal(got, share_texts[i]);
+        assert_int_equal(rules_factor_parse(bytes_of(factor_texts[i]), &factor),
+                         RULES_UNITS_OK);
+        rules_factor_print(factor, got);
+        assert_string_equal(got, factor_texts[i]);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_amounts), cmocka_unit_test(test_no_amounts),
         cmocka_unit_test(test_spans),   cmocka_unit_test(test_print),
         cmocka_unit_test(test_ticks),   cmocka_unit_test(test_shares),
-        cmocka_unit_test(test_factors),
+        cmocka_unit_test(test_factors), cmocka_unit_test(test_decimals_print),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
