@@ -177,6 +177,23 @@ static void lists_print(struct rules_printer *printer)
     }
 }
 
+static void clients_print(struct rules_printer *printer)
+{
+    const struct rules_ast_clients *clients = &printer->ast->clients;
+    struct yamlflow flow;
+
+    if (clients->path == NULL) {
+        return;
+    }
+    line_begin(printer, "", "clients");
+    flow = yamlflow_begin(&printer->yaml, false);
+    yamlflow_string(&flow, "file", clients->path);
+    yamlflow_field(&flow, "by");
+    yamlprint_text(&printer->yaml, printer->ast->slots[clients->slot]);
+    yamlflow_end(&flow);
+    line_end(printer);
+}
+
 static void ast_print(struct rules_printer *printer, const bool *is_default)
 {
     line_begin(printer, "", "version");
@@ -187,6 +204,7 @@ static void ast_print(struct rules_printer *printer, const bool *is_default)
     line_end(printer);
     required_print(printer);
     defaults_print(printer, is_default);
+    clients_print(printer);
     yamlprint_raw(&printer->yaml, "rules:\n");
     for (uint32_t i = 0; i < printer->ast->n_rules; i++) {
         rule_print(printer, &printer->ast->rules[i], is_default);

@@ -26,7 +26,8 @@ void diags_first_error(const struct rules_diags *diags, char *error, size_t size
         const struct rules_diag *diag = &diags->kept[i];
         if (diag->severity == RULES_ERROR) {
             (void)snprintf(error, size,
-                           "line %" PRIu32 ", column %" PRIu32 ": %.200s [%s]",
+                           "%s%sline %" PRIu32 ", column %" PRIu32 ": %.200s [%s]",
+                           diag->file, diag->file[0] != '\0' ? ": " : "",
                            diag->mark.line, diag->mark.column, diag->text, diag->code);
             return;
         }

@@ -5,27 +5,23 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <sys/stat.h>
+#include "rules/print.h"
 
 #include "agent/control/diags.h"
 #include "agent/control/keeper.h"
-#include "agent/file.h"
+#include "agent/control/sources.h"
 #include "agent/log.h"
-
-/* A rules file as it was read. */
-struct text {
-    char *bytes; /* NULL: it could not be read */
-    size_t len;
-    char version[VERSION_BYTES];
-};
 
 /* A set with what its workers count, from its compilation on. */
 struct edition {
     struct decide_set *set; /* NULL: none */
     char *clients_path;     /* of the file that the set names; NULL: none */
     struct clients *clients;
-    struct text text;
-    char *copy; /* of the text, for the keeper */
+    struct sources *sources;
+    char version[VERSION_BYTES];
+    char *copy; /* of the rules as one file, for the keeper */
+    size_t copy_len;
+    bool is_readable; /* the copy is no larger than a file may be */
     bool is_last_good;
     struct counters *counters[SERVER_WORKERS_MAX + 1]; /* workers', then our own */
 };
@@ -70,7 +66,7 @@ struct rulebook {
     struct server *server;
     rulebook_changed_fn *changed;
     void *context;
-    struct stat seen; /* the file, when it was last looked at; zero: there was none */
+    struct watch watch; /* the files, when they were last read */
     struct ev_timer settle;
     struct ev_timer second;
 };
@@ -83,19 +79,9 @@ static void edition_clear(struct edition *edition)
     decide_set_free(edition->set);
     clients_drop(edition->clients);
     free(edition->clients_path);
-    free(edition->text.bytes);
+    sources_free(edition->sources);
     free(edition->copy);
     *edition = (struct edition){0};
-}
-
-static struct text text_read(const char *path, const char **error)
-{
-    struct text text = {0};
-    text.bytes = file_read(path, RULES_FILE_BYTES_MAX, &text.len, error);
-    if (text.bytes != NULL) {
-        version_of(text.bytes, text.len, text.version);
-    }
-    return text;
 }
 
 static void keep_calendars(struct decide_set *set)
@@ -103,34 +89,6 @@ static void keep_calendars(struct decide_set *set)
     if (set != NULL) {
         (void)decide_set_keep_calendars(set, clock_now(), clock_wall_us());
     }
-}
-
-/* Compile a text; its diagnostics go to standard error, the first error to `error`. */
-static struct decide_set *compile(const char *path, const struct text *text,
-                                  char *error)
-{
-    struct rules_source source = {
-        .name = path,
-        .text = {.ptr = (const uint8_t *)text->bytes, .len = text->len},
-        .now_s = clock_wall_us() / US_PER_S,
-    };
-    struct decide_set *set = NULL;
-    struct rules_diags *diags = malloc(sizeof(*diags));
-    (void)snprintf(error, RULEBOOK_ERROR_BYTES_MAX, "out of memory");
-    if (diags == NULL) {
-        return NULL;
-    }
-    rules_diags_init(diags, path);
-    struct rules_set *rules = rules_load(&source, diags);
-    diags_log(diags);
-    if (rules != NULL) {
-        set = decide_set_new(rules);
-        keep_calendars(set);
-    } else {
-        diags_first_error(diags, error, RULEBOOK_ERROR_BYTES_MAX);
-    }
-    free(diags);
-    return set;
 }
 
 static enum rules_clients_kind clients_kind(const struct edition *edition)
@@ -157,16 +115,48 @@ static bool find_clients(struct edition *edition, const char *rules_path)
     return true;
 }
 
-/* Compile the text of `edition`; false with a text in `error`, and nothing is left. */
-static bool edition_compile(const struct rulebook *book, struct edition *edition,
-                            const char *path, char *error)
+/* The rules as one file, for the keeper, and the version that this makes them. */
+static bool edition_print(struct edition *edition, const struct rules_file *file)
+{
+    uint32_t n_events = 0;
+    edition->copy = rules_file_print(file, &edition->copy_len, &n_events);
+    if (edition->copy == NULL) {
+        return false;
+    }
+    version_of(edition->copy, edition->copy_len, edition->version);
+    edition->is_readable = edition->copy_len <= RULES_FILE_BYTES_MAX
+                           && n_events <= YAMLTREE_EVENTS_MAX;
+    return true;
+}
+
+/* Compile what was found right; NULL: out of memory. */
+static struct decide_set *compile(const struct rules_file *file,
+                                  struct rules_diags *diags)
+{
+    struct decide_set *set = NULL;
+    struct rules_set *rules = rules_file_compile(file, clock_wall_us() / US_PER_S,
+                                                 diags);
+    if (rules != NULL) {
+        set = decide_set_new(rules);
+        keep_calendars(set);
+    }
+    return set;
+}
+
+/* Make what `file`, which was read from the sources of `edition`, says; NULL: it was found
+ * wrong. False with a text in `error`, and nothing is left. Diagnostics go to standard
+ * error, the first error to `error`. */
+static bool edition_make(const struct rulebook *book, struct edition *edition,
+                         struct rules_file *file, struct rules_diags *diags,
+                         char *error)
 {
     (void)snprintf(error, RULEBOOK_ERROR_BYTES_MAX, "out of memory");
-    edition->copy = malloc(edition->text.len + 1);
-    if (edition->copy != NULL) {
-        memcpy(edition->copy, edition->text.bytes, edition->text.len + 1);
-        edition->set = compile(path, &edition->text, error);
+    if (file != NULL && edition_print(edition, file)) {
+        edition->set = compile(file, diags);
     }
+    diags_log(diags);
+    diags_first_error(diags, error, RULEBOOK_ERROR_BYTES_MAX);
+    rules_file_free(file);
     if (edition->set != NULL && find_clients(edition, book->path)) {
         return true;
     }
@@ -174,13 +164,38 @@ static bool edition_compile(const struct rulebook *book, struct edition *edition
     return false;
 }
 
+static struct rules_diags *diags_new(const char *path)
+{
+    struct rules_diags *diags = malloc(sizeof(*diags));
+    if (diags != NULL) {
+        rules_diags_init(diags, path);
+    }
+    return diags;
+}
+
+/* Check and compile the sources of `edition`; likewise. */
+static bool edition_compile(const struct rulebook *book, struct edition *edition,
+                            const char *path, char *error)
+{
+    struct rules_diags *diags = diags_new(path);
+    if (diags == NULL) {
+        (void)snprintf(error, RULEBOOK_ERROR_BYTES_MAX, "out of memory");
+        edition_clear(edition);
+        return false;
+    }
+    bool is_good = edition_make(book, edition, sources_read(edition->sources, diags),
+                                diags, error);
+    free(diags);
+    return is_good;
+}
+
 /* Read and compile a file into `edition`; likewise. */
 static bool edition_load(const struct rulebook *book, struct edition *edition,
-                         const char *path, char *error)
+                         const char *path, struct watch *watch, char *error)
 {
     const char *reason = NULL;
-    edition->text = text_read(path, &reason);
-    if (edition->text.bytes == NULL) {
+    edition->sources = sources_open(path, watch, &reason);
+    if (edition->sources == NULL) {
         (void)snprintf(error, RULEBOOK_ERROR_BYTES_MAX, "%s", reason);
         return false;
     }
@@ -198,12 +213,17 @@ static bool make_counters(struct edition *edition, unsigned n)
     return true;
 }
 
-/* The text itself stays: it is compiled again where something in it ends. */
 static void keep_last_good(struct rulebook *book)
 {
     struct edition *edition = &book->in_force;
-    keeper_keep(book->keeper, edition->copy, edition->text.len);
-    edition->copy = NULL;
+    if (edition->is_readable) {
+        keeper_keep(book->keeper, edition->copy, edition->copy_len);
+        edition->copy = NULL;
+    } else if (book->keeper != NULL) {
+        log_warning("%s: not kept as the last good rules: as one file they are larger "
+                    "than a file may be",
+                    book->path);
+    }
 }
 
 /* Where nothing is kept it is just freed. */
@@ -223,8 +243,7 @@ static void keep_clients(struct rulebook *book)
 static void report_change(struct rulebook *book)
 {
     book->report.clients.path = book->in_force.clients_path;
-    memcpy(book->report.version, book->in_force.text.version,
-           sizeof(book->report.version));
+    memcpy(book->report.version, book->in_force.version, sizeof(book->report.version));
     book->report.is_last_good = book->in_force.is_last_good;
     book->report.changed_at = clock_now();
 }
@@ -304,19 +323,6 @@ static const struct rules_clients *table_of(const struct clients *clients)
     return clients != NULL ? clients->table : NULL;
 }
 
-/* Whether a file is another one than when it was last looked at. Links are followed: what
- * they lead to changes while they stay. */
-static bool has_changed(const char *path, struct stat *seen)
-{
-    struct stat then = *seen;
-    struct stat now = {0};
-    (void)stat(path, &now);
-    *seen = now;
-    return now.st_dev != then.st_dev || now.st_ino != then.st_ino
-           || now.st_size != then.st_size || now.st_mtim.tv_sec != then.st_mtim.tv_sec
-           || now.st_mtim.tv_nsec != then.st_mtim.tv_nsec;
-}
-
 /* The table of the first rules, now. Rules whose clients are no good wait for better. */
 static bool load_first_clients(struct rulebook *book, char *error)
 {
@@ -331,7 +337,7 @@ static bool load_first_clients(struct rulebook *book, char *error)
     if (watch->path == NULL) {
         return true;
     }
-    (void)has_changed(watch->path, &watch->seen);
+    (void)watch_sees_change(watch->path, &watch->seen);
     enum clients_status status = clients_load(watch->path, watch->kind, &watch->newest,
                                               reason);
     if (status == CLIENTS_OK) {
@@ -372,7 +378,7 @@ static bool load_last_good(struct rulebook *book)
     if (book->last_good_path == NULL) {
         return false;
     }
-    if (!edition_load(book, edition, book->last_good_path, error)) {
+    if (!edition_load(book, edition, book->last_good_path, NULL, error)) {
         log_error("%s: %s", book->last_good_path, error);
         return false;
     }
@@ -392,8 +398,7 @@ static bool load_last_good(struct rulebook *book)
 static bool load_first(struct rulebook *book)
 {
     char error[RULEBOOK_ERROR_BYTES_MAX];
-    (void)has_changed(book->path, &book->seen); /* what changes from here on is seen */
-    if (!edition_load(book, &book->in_force, book->path, error)
+    if (!edition_load(book, &book->in_force, book->path, &book->watch, error)
         || !load_first_clients(book, error)) {
         log_error("%s: %s", book->path, error);
         report_failure(book, error);
@@ -406,7 +411,7 @@ static bool load_first(struct rulebook *book)
         log_error("out of memory");
         return false;
     }
-    memcpy(book->tried, book->in_force.text.version, sizeof(book->tried));
+    sources_digest(book->in_force.sources, book->tried);
     report_change(book);
     report_clients(book);
     return true;
@@ -678,8 +683,8 @@ static void ask_clients(struct rulebook *book)
         return;
     }
     watch->due_s = 0;
-    (void)has_changed(watch->path,
-                      &watch->seen); /* what changes from here on is seen */
+    (void)watch_sees_change(watch->path,
+                            &watch->seen); /* what changes from here on is seen */
     if (!clients_loader_load(&book->loader, watch->path, watch->kind)) {
         refuse_clients(book, CLIENTS_UNREAD, "no thread to read it");
     }
@@ -751,48 +756,75 @@ static void refuse_unreadable(struct rulebook *book, const char *reason, bool is
     look_in_ms(book, RULEBOOK_RETRY_MS);
 }
 
-/* Read the file; unless `is_asked`, one that is as it was last time is passed over. */
-static void look(struct rulebook *book, bool is_asked)
+/* Whether what was read is what was read last time; then nothing is said again. */
+static bool is_known(struct rulebook *book, const struct sources *sources)
 {
-    const char *reason = NULL;
-    char error[RULEBOOK_ERROR_BYTES_MAX];
-    struct edition edition = {.text = text_read(book->path, &reason)};
-    if (edition.text.bytes == NULL) {
-        refuse_unreadable(book, reason, is_asked);
-        return;
-    }
-    if (!is_asked && strcmp(edition.text.version, book->tried) == 0) {
-        free(edition.text.bytes);
-        return;
-    }
-    memcpy(book->tried, edition.text.version, sizeof(book->tried));
-    if (!edition_compile(book, &edition, book->path, error)) {
-        refuse(book, error);
-        return;
-    }
-    if (!watch_clients(book, &edition)) {
+    char digest[VERSION_BYTES];
+    sources_digest(sources, digest);
+    bool is_same = strcmp(digest, book->tried) == 0;
+    memcpy(book->tried, digest, sizeof(book->tried));
+    return is_same;
+}
+
+/* What was read is good so far. */
+static void admit(struct rulebook *book, struct edition *edition)
+{
+    if (!watch_clients(book, edition)) {
         refuse(book, "out of memory");
-        edition_clear(&edition);
+        edition_clear(edition);
         return;
     }
     book->report.error[0] = '\0';
-    bring(book, &edition);
+    bring(book, edition);
 }
 
-/* The text in force once more, without what has ended meanwhile. */
+/* Take what was read, if it is good. */
+static void judge(struct rulebook *book, struct edition *edition, bool is_asked)
+{
+    char error[RULEBOOK_ERROR_BYTES_MAX];
+    struct rules_diags *diags = diags_new(book->path);
+    if (diags == NULL) {
+        refuse_unreadable(book, "out of memory", is_asked);
+        edition_clear(edition);
+        return;
+    }
+    struct rules_file *file = sources_read(edition->sources, diags);
+    if (sources_are_incomplete(edition->sources)) {
+        look_in_ms(book, RULEBOOK_RETRY_MS); /* it may be there before long */
+    }
+    if (is_known(book, edition->sources) && !is_asked) {
+        rules_file_free(file);
+        edition_clear(edition);
+    } else if (edition_make(book, edition, file, diags, error)) {
+        admit(book, edition);
+    } else {
+        refuse(book, error);
+    }
+    free(diags);
+}
+
+/* Read the files; unless `is_asked`, what is as it was last time is passed over. */
+static void look(struct rulebook *book, bool is_asked)
+{
+    const char *reason = NULL;
+    struct edition edition = {0};
+    watch_clear(&book->watch);
+    edition.sources = sources_open(book->path, &book->watch, &reason);
+    if (edition.sources == NULL) {
+        refuse_unreadable(book, reason, is_asked);
+        return;
+    }
+    judge(book, &edition, is_asked);
+}
+
+/* The rules in force once more, without what has ended meanwhile. */
 static void renew(struct rulebook *book)
 {
     char error[RULEBOOK_ERROR_BYTES_MAX];
-    const struct text *text = &book->in_force.text;
-    struct edition edition = {.text = *text,
+    struct edition edition = {.sources = sources_share(book->in_force.sources),
                               .is_last_good = book->in_force.is_last_good};
-    edition.text.bytes = malloc(text->len + 1);
-    if (edition.text.bytes == NULL) {
-        return; /* in a second again */
-    }
-    memcpy(edition.text.bytes, text->bytes, text->len + 1);
     if (!edition_compile(book, &edition, book->path, error)) {
-        return;
+        return; /* in a second again */
     }
     edition.clients = clients_share(book->in_force.clients);
     log_info("%s: something in it has ended", book->path);
@@ -831,7 +863,7 @@ static void look_at_clients(struct rulebook *book)
     if (watch->path == NULL) {
         return;
     }
-    if (has_changed(watch->path, &watch->seen)) {
+    if (watch_sees_change(watch->path, &watch->seen)) {
         watch->due_s = RULEBOOK_CLIENTS_SETTLE_S;
     } else if (watch->due_s > 0 && --watch->due_s == 0) {
         ask_clients(book);
@@ -845,7 +877,7 @@ static void on_second(struct ev_loop *loop, struct ev_timer *timer, int events)
     (void)events;
     rulebook_keep_calendars(book);
     look_at_clients(book);
-    if (has_changed(book->path, &book->seen)) {
+    if (watch_has_changed(&book->watch)) {
         /* Whoever writes it may not be done yet. */
         look_in_ms(book, RULEBOOK_SETTLE_MS);
     }
@@ -893,6 +925,7 @@ void rulebook_free(struct rulebook *book)
     edition_clear(&book->next);
     edition_clear(&book->waiting);
     edition_clear(&book->arriving);
+    watch_clear(&book->watch);
     clients_drop(book->next_clients);
     clients_drop(book->clients.newest);
     free(book->clients.path);

@@ -1,18 +1,19 @@
 /**
  * @file agent/control/rulebook.h  The rules in force: where they come from, how they change.
  *
- * Model:     a file is read and compiled aside. A good one becomes a set that all workers
- *            are handed; once the last of them has left the old set, that is freed, and
+ * Model:     a file is read, with what it includes, and compiled aside. A good one becomes
+ *            a set that all workers are handed; once the last of them has left the old set, that is freed, and
  *            what was counted under it goes on under the names of its limits. A bad file
  *            changes nothing: its errors are said once, and the report has the first.
- *            What came into force is kept as LAST_GOOD_FILE in state_dir: a start with a
- *            bad file serves that.
+ *            What came into force is kept as LAST_GOOD_FILE in state_dir, as one file, in
+ *            the form of rules/print.h: a start with a bad file serves that. Its digest is
+ *            the version: the same rules have the same, however they are written.
  *            Where the rules name a file of clients, its table is handed on with them, and
  *            alone when only that file has changed. A bad one leaves the table in force;
  *            rules that name another file wait until that is good. It is kept as
  *            LAST_GOOD_CLIENTS; a start with a bad one is a start with bad rules.
- *            The file is looked at each second, and read when it has changed or when
- *            asked. Where something in it ends, its text is compiled once more.
+ *            The files are looked at each second, and read when one has changed or when
+ *            asked. Where something in them ends, they are compiled once more.
  * Ownership: rulebook_open / rulebook_free. Owns sets and counters; borrows the rest.
  * Threads:   the main thread. Threads of their own write the files that are kept
  *            (keeper.h) and make tables of clients (clients.h).
@@ -38,7 +39,7 @@ enum {
     RULEBOOK_RETRY_MS = 5000, /* from a file that cannot be read until the next try */
     RULEBOOK_CLIENTS_SETTLE_S = 1, /* the same for clients, while they do not change */
     RULEBOOK_CLIENTS_RETRY_S = 5,
-    RULEBOOK_ERROR_BYTES_MAX = 320,
+    RULEBOOK_ERROR_BYTES_MAX = 576,
 };
 
 struct rulebook;
@@ -65,7 +66,7 @@ void rulebook_start(struct rulebook *book, struct ev_loop *loop, struct server *
  * started; to be done once before, when the agent's clock has been set. */
 void rulebook_keep_calendars(struct rulebook *book);
 
-/** Read the file now, also if it is the same as before. */
+/** Read the files now, also if they are the same as before. */
 void rulebook_reload(struct rulebook *book);
 
 /** No more watching. The workers may still use what they have. */
@@ -97,7 +98,7 @@ struct clients_report {
 };
 
 struct rulebook_report {
-    char version[VERSION_BYTES]; /* digest of the text in force */
+    char version[VERSION_BYTES]; /* digest of the rules in force */
     bool is_last_good;           /* from LAST_GOOD_FILE, not the file */
     struct instant changed_at;
     uint64_t n_changes; /* after the start */

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "rules/calendar.h"
+#include "rules/clients.h"
 #include "rules/print.h"
 
 #include "tests/support/prng.h"
@@ -194,6 +195,12 @@ static unsigned part_make(struct prng *prng, struct text *text, unsigned n_parts
         fields_add(prng, text, ", ");
         add(text, "}\n");
     }
+    if (n_rules == 0 && prng_below(prng, 4) == 0) {
+        add(text, "clients: %s\n",
+            draw(prng,
+                 (const char *const[]){"c.csv", "'a b.csv'", "{file: c, by: api_key}"},
+                 3));
+    }
     add(text, "rules:\n");
     for (; n_rules < n; n_rules++) {
         rule_add(prng, text, n_rules);
@@ -261,12 +268,23 @@ static bool rule_is_same(const struct rules_rule *a, const struct rules_rule *b)
            && a->is_advertised == b->is_advertised && a->n_limits == b->n_limits;
 }
 
+static void clients_compare(const struct rules_clients_file *a,
+                            const struct rules_clients_file *b)
+{
+    assert_int_equal(a == NULL, b == NULL);
+    if (a != NULL) {
+        assert_string_equal(a->path, b->path);
+        assert_int_equal(a->kind, b->kind);
+    }
+}
+
 static void sets_compare(const struct rules_set *a, const struct rules_set *b)
 {
     assert_string_equal(rules_set_domain(a), rules_set_domain(b));
     assert_int_equal(rules_set_n_rules(a), rules_set_n_rules(b));
     assert_int_equal(rules_set_n_variants(a), rules_set_n_variants(b));
     assert_true(rules_set_changes_at_s(a) == rules_set_changes_at_s(b));
+    clients_compare(rules_set_clients(a), rules_set_clients(b));
     for (uint32_t i = 0; i < rules_set_n_rules(a); i++) {
         assert_true(rule_is_same(rules_set_rule(a, i), rules_set_rule(b, i)));
     }

@@ -36,6 +36,14 @@ static const char TWO[] = HEAD
 #define NAMES(file) \
     HEAD "- {name: a, key: [ip], limit: {requests: 1, per: 1s}}\nclients: " file "\n"
 static const char BAD[] = HEAD "- {name: a}\n";
+static const char INCLUDING[] = "version: 1\ndomain: d\ninclude: [part.yaml]\n";
+/* As they are kept. */
+static const char ONE_KEPT[] = HEAD "  - name: a\n"
+                                    "    key: [ip]\n"
+                                    "    limit: { requests: 1, per: 1s }\n"
+                                    "  - name: b\n"
+                                    "    key: [ip]\n"
+                                    "    limit: { requests: 1, per: 1s }\n";
 
 static struct {
     char dir[32];
@@ -45,6 +53,7 @@ static struct {
     char clients[64];
     char others[64];
     char last_good_clients[64];
+    char part[64];
     struct ev_loop *loop;
     struct store *store;
     struct decide_options options;
@@ -94,6 +103,7 @@ static int set_up(void **context)
     (void)snprintf(f.others, sizeof(f.others), "%s/others.csv", f.dir);
     (void)snprintf(f.last_good_clients, sizeof(f.last_good_clients),
                    "%s/" LAST_GOOD_CLIENTS, f.dir);
+    (void)snprintf(f.part, sizeof(f.part), "%s/part.yaml", f.dir);
     f.loop = ev_loop_new(EVFLAG_NOENV);
     f.store = local_new(LOCAL_MEMORY_BYTES_MIN, LOCAL_LOG_BYTES_MIN, SECRET);
     decide_options_init(&f.options, variables_default());
@@ -145,6 +155,7 @@ static int tear_down(void **context)
     (void)unlink(f.clients);
     (void)unlink(f.others);
     (void)unlink(f.last_good_clients);
+    (void)unlink(f.part);
     return rmdir(f.dir);
 }
 
@@ -330,7 +341,7 @@ static void last_good_rules_are_served_where_the_file_is_bad(void **context)
     open_book();
     close_book();
     char *kept = read_text(f.last_good);
-    assert_string_equal(kept, ONE);
+    assert_string_equal(kept, ONE_KEPT);
     free(kept);
     write_rules(BAD);
     open_book();
@@ -344,8 +355,74 @@ static void last_good_rules_are_served_where_the_file_is_bad(void **context)
     assert_false(rulebook_read_report(f.book)->is_last_good);
     close_book();
     kept = read_text(f.last_good);
-    assert_string_equal(kept, TWO);
+    assert_non_null(strstr(kept, "requests: 5,"));
     free(kept);
+}
+
+static void included_file_that_changes_comes_into_force(void **context)
+{
+    (void)context;
+    const struct rulebook_report *report = NULL;
+    char version[VERSION_BYTES];
+    write_rules(INCLUDING);
+    write_text(f.part, ONE);
+    open_book();
+    report = rulebook_read_report(f.book);
+    memcpy(version, report->version, sizeof(version));
+    first_rule_is("a");
+    write_text(f.part, TWO);
+    until_changed(1);
+    first_rule_is("b");
+    write_text(f.part, BAD);
+    until_failures(1);
+    assert_non_null(strstr(report->error, "/part.yaml: line 4, column 3: "));
+    write_text(f.part, TWO); /* what is in force already, but it was bad meanwhile */
+    until_changed(2);
+    assert_string_equal(report->error, "");
+    write_rules(ONE); /* the same rules in one file have the same version */
+    until_changed(3);
+    assert_string_equal(report->version, version);
+}
+
+/* It is said once, and looked for. */
+static void included_file_that_is_missing_changes_nothing(void **context)
+{
+    (void)context;
+    const struct rulebook_report *report = NULL;
+    write_rules(INCLUDING);
+    write_text(f.part, ONE);
+    open_book();
+    report = rulebook_read_report(f.book);
+    assert_int_equal(unlink(f.part), 0);
+    until_failures(1);
+    assert_non_null(strstr(report->error, "[include-unreadable]"));
+    write_rules(INCLUDING); /* touched, and no other */
+    ev_sleep(1.5);
+    (void)ev_run(f.loop, EVRUN_ONCE);
+    (void)ev_run(f.loop, EVRUN_ONCE);
+    assert_int_equal(report->n_failures, 1);
+    write_text(f.part, TWO);
+    until_changed(1);
+    first_rule_is("b");
+}
+
+static void last_good_rules_are_one_file(void **context)
+{
+    (void)context;
+    write_rules(INCLUDING);
+    write_text(f.part, ONE);
+    open_book();
+    close_book();
+    assert_int_equal(unlink(f.part), 0);
+    char *kept = read_text(f.last_good);
+    assert_string_equal(kept, ONE_KEPT);
+    free(kept);
+    open_book();
+    first_rule_is("a");
+    assert_true(rulebook_read_report(f.book)->is_last_good);
+    write_text(f.part, TWO);
+    until_changed(1);
+    first_rule_is("b");
 }
 
 /* A rule ends while the agent runs: the set is another one, the file the same. */
@@ -618,6 +695,9 @@ int main(void)
         TEST(file_that_is_gone_changes_nothing),
         TEST(newest_of_several_wins),
         TEST(last_good_rules_are_served_where_the_file_is_bad),
+        TEST(included_file_that_changes_comes_into_force),
+        TEST(included_file_that_is_missing_changes_nothing),
+        TEST(last_good_rules_are_one_file),
         TEST(rules_end_while_they_are_in_force),
         TEST(clients_that_change_come_into_force_alone),
         TEST(bad_clients_change_nothing),
