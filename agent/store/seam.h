@@ -121,7 +121,7 @@ struct seam_call {
     unsigned n_args;
     struct instant deadline; /* when the caller needs an answer */
     seam_call_fn *done;      /* with a reply for SEAM_OK only */
-    seam_call_fn *late;      /* likewise; NULL: the caller needs none */
+    seam_call_fn *late;      /* likewise, after done with SEAM_TIMEOUT */
     /* out, for done and late */
     enum seam_outcome outcome;
     enum seam_error error;
@@ -131,8 +131,10 @@ struct seam_call {
     struct seam_request request;
     struct seam_timer timer;
     struct instant sent_at;
-    bool has_retried; /* has been sent twice, which is once more than most */
-    bool is_over;     /* done was called */
+    bool is_over;    /* done was called */
+    bool is_asking;  /* of a slot that is being moved there */
+    bool is_loading; /* sent with its script, which was not there */
+    bool has_moved;  /* sent to another node */
     void *owner;
 };
 

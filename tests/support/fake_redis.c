@@ -5,8 +5,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <netinet/in.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 
 #include "agent/redis/link.h"
 
@@ -82,7 +82,6 @@ static void on_peer(struct ev_loop *loop, struct ev_io *io, int events)
     const char *next = NULL;
     while (peer->fd >= 0 && at < end
            && (next = take_command(at, end, &command)) != NULL) {
-        peer->fake->n_commands++;
         peer->fake->answer(peer->fake, peer, &command);
         at = next;
     }
@@ -112,20 +111,37 @@ void fake_redis_go_deaf(struct fake_redis *fake)
     if (fake->fd >= 0) {
         ev_io_stop(fake->loop, &fake->io);
         (void)close(fake->fd);
-        (void)unlink(fake->path);
+        (void)unlink(fake->endpoint.host);
         fake->fd = -1;
     }
 }
 
 bool fake_redis_hear_again(struct fake_redis *fake)
 {
-    struct sockaddr_un address = {.sun_family = AF_UNIX};
-    memcpy(address.sun_path, fake->path, sizeof(fake->path));
-    fake->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    if (fake->fd < 0
-        || bind(fake->fd, (const struct sockaddr *)&address, sizeof(address)) != 0
-        || listen(fake->fd, 64) != 0) {
+    struct endpoint_address address;
+    struct sockaddr_in *v4 = (void *)&address.sockaddr;
+    int on = 1;
+    if (!endpoint_numeric(&fake->endpoint, &address)) {
         return false;
+    }
+    if (fake->dir[0] == '\0') { /* a port of 1 stands for any that is free */
+        v4->sin_port = fake->endpoint.port == 1 ? 0 : v4->sin_port;
+    }
+    fake->fd = socket(address.sockaddr.ss_family,
+                      SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (fake->fd < 0
+        || setsockopt(fake->fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) != 0
+        || bind(fake->fd, (const struct sockaddr *)&address.sockaddr,
+                address.sockaddr_len)
+               != 0
+        || listen(fake->fd, 64) != 0
+        || getsockname(fake->fd, (struct sockaddr *)&address.sockaddr,
+                       &address.sockaddr_len)
+               != 0) {
+        return false;
+    }
+    if (fake->dir[0] == '\0') {
+        fake->endpoint.port = ntohs(v4->sin_port);
     }
     ev_io_init(&fake->io, on_listening, fake->fd, EV_READ);
     fake->io.data = fake;
@@ -133,8 +149,8 @@ bool fake_redis_hear_again(struct fake_redis *fake)
     return true;
 }
 
-struct fake_redis *fake_redis_start(struct ev_loop *loop, fake_redis_fn *answer,
-                                    void *data)
+static struct fake_redis *start(struct ev_loop *loop, fake_redis_fn *answer, void *data,
+                                bool is_unix)
 {
     struct fake_redis *fake = calloc(1, sizeof(*fake));
     if (fake == NULL) {
@@ -148,17 +164,36 @@ struct fake_redis *fake_redis_start(struct ev_loop *loop, fake_redis_fn *answer,
         fake->peers[i].fake = fake;
         fake->peers[i].fd = -1;
     }
-    memcpy(fake->dir, "/tmp/fake_redis.XXXXXX", sizeof("/tmp/fake_redis.XXXXXX"));
-    if (mkdtemp(fake->dir) == NULL) {
-        free(fake);
-        return NULL;
+    struct endpoint *endpoint = &fake->endpoint;
+    (void)snprintf(endpoint->host, sizeof(endpoint->host), "127.0.0.1");
+    endpoint->port = 1;
+    if (is_unix) {
+        memcpy(fake->dir, "/tmp/fake_redis.XXXXXX", sizeof("/tmp/fake_redis.XXXXXX"));
+        if (mkdtemp(fake->dir) == NULL) {
+            free(fake);
+            return NULL;
+        }
+        (void)snprintf(endpoint->host, sizeof(endpoint->host), "%s/redis.sock",
+                       fake->dir);
+        endpoint->port = 0;
     }
-    (void)snprintf(fake->path, sizeof(fake->path), "%s/redis.sock", fake->dir);
     if (!fake_redis_hear_again(fake)) {
         fake_redis_stop(fake);
         return NULL;
     }
     return fake;
+}
+
+struct fake_redis *fake_redis_start(struct ev_loop *loop, fake_redis_fn *answer,
+                                    void *data)
+{
+    return start(loop, answer, data, true);
+}
+
+struct fake_redis *fake_redis_start_tcp(struct ev_loop *loop, fake_redis_fn *answer,
+                                        void *data)
+{
+    return start(loop, answer, data, false);
 }
 
 void fake_redis_stop(struct fake_redis *fake)
@@ -167,7 +202,9 @@ void fake_redis_stop(struct fake_redis *fake)
     for (unsigned i = 0; i < FAKE_REDIS_PEERS_MAX; i++) {
         fake_redis_close(&fake->peers[i]);
     }
-    (void)rmdir(fake->dir);
+    if (fake->dir[0] != '\0') {
+        (void)rmdir(fake->dir);
+    }
     free(fake);
 }
 
@@ -221,11 +258,4 @@ bool fake_redis_greet(struct fake_peer *peer, const struct fake_command *command
         return true;
     }
     return false;
-}
-
-struct endpoint fake_redis_endpoint(const struct fake_redis *fake)
-{
-    struct endpoint endpoint = {.port = 0};
-    (void)snprintf(endpoint.host, sizeof(endpoint.host), "%s", fake->path);
-    return endpoint;
 }

@@ -2,7 +2,7 @@
  * @file tests/support/fake_redis.h  A Redis server of whatever manners a test wants, on the
  *       loop of the test: what happens when is the test's to say.
  *
- * Model:     listens on a UNIX socket of its own, takes commands apart, and asks `answer`
+ * Model:     listens on a UNIX socket or a loopback port of its own, takes commands apart, and asks `answer`
  *            what to do with each: fake_redis_say, fake_redis_close, or nothing at all.
  */
 #ifndef TESTS_SUPPORT_FAKE_REDIS_H
@@ -46,18 +46,21 @@ struct fake_redis {
     struct ev_loop *loop;
     fake_redis_fn *answer;
     void *data; /* the test's */
-    char dir[32];
-    char path[64];
+    struct endpoint endpoint;
+    char dir[32]; /* of a UNIX socket; else empty */
     int fd;
     struct ev_io io;
     unsigned n_accepted;
-    unsigned n_commands;
     struct fake_peer peers[FAKE_REDIS_PEERS_MAX];
 };
 
 /** Listen. @return the server, or NULL */
 struct fake_redis *fake_redis_start(struct ev_loop *loop, fake_redis_fn *answer,
                                     void *data);
+
+/** The same on a port of 127.0.0.1. */
+struct fake_redis *fake_redis_start_tcp(struct ev_loop *loop, fake_redis_fn *answer,
+                                        void *data);
 
 /** Close everything; nothing of it is left. */
 void fake_redis_stop(struct fake_redis *fake);
@@ -82,8 +85,5 @@ bool fake_command_is(const struct fake_command *command, const char *name);
 
 /** Answer what a link says first as it should be. @return false when it is none of that */
 bool fake_redis_greet(struct fake_peer *peer, const struct fake_command *command);
-
-/** Where it listens. */
-struct endpoint fake_redis_endpoint(const struct fake_redis *fake);
 
 #endif

@@ -178,7 +178,7 @@ static int tear_down(void **state)
 
 static void start(struct fixture *f)
 {
-    struct endpoint endpoint = fake_redis_endpoint(f->fake);
+    struct endpoint endpoint = f->fake->endpoint;
     struct endpoint_address address;
     f->link = link_new(f->loop, &f->options, (struct link_owner){on_up, on_down, f}, 1);
     assert_non_null(f->link);
@@ -435,7 +435,7 @@ static void test_tries_one_address_after_the_other(void **state)
 {
     struct fixture *f = *state;
     struct endpoint endpoints[2] = {{.host = "/nowhere/redis.sock"},
-                                    fake_redis_endpoint(f->fake)};
+                                    f->fake->endpoint};
     struct endpoint_address addresses[2];
     assert_true(endpoint_numeric(&endpoints[0], &addresses[0]));
     assert_true(endpoint_numeric(&endpoints[1], &addresses[1]));
@@ -516,7 +516,7 @@ static void test_connections_cut_anywhere(void **state)
 static void test_a_hundred_rounds(void **state)
 {
     struct fixture *f = *state;
-    struct endpoint endpoint = fake_redis_endpoint(f->fake);
+    struct endpoint endpoint = f->fake->endpoint;
     struct endpoint_address address;
     assert_true(endpoint_numeric(&endpoint, &address));
     start(f);
