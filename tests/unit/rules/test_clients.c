@@ -41,7 +41,9 @@ static void plan_is(const struct rules_clients *clients, struct rules_value clie
     struct rules_bytes plan;
 
     assert_non_null(copy);
-    memcpy(copy, client.bytes.ptr, client.bytes.len);
+    if (client.bytes.len > 0) {
+        memcpy(copy, client.bytes.ptr, client.bytes.len);
+    }
     client.bytes.ptr = copy;
     plan = rules_clients_find(clients, client);
     assert_int_equal(plan.len, strlen(want));
