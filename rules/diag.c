@@ -153,6 +153,12 @@ static void file_set(struct rules_diag *diag, const char *name)
 }
 
 /** Count a diagnostic, and keep it. @return where; NULL: there are too many */
+static struct rules_diag *diag_add(struct rules_diags *diags,
+                                   enum rules_severity severity, struct rules_mark mark,
+                                   const struct rules_text *text, const char *code,
+                                   const char *format, va_list args)
+    __attribute__((format(printf, 6, 0)));
+
 /* NOLINTNEXTLINE(readability-function-size): a diagnostic has this many parts */
 static struct rules_diag *diag_add(struct rules_diags *diags,
                                    enum rules_severity severity, struct rules_mark mark,
