@@ -87,6 +87,24 @@ static void use_rule(struct finder *f, const struct rules_ast_rule *rule)
     }
 }
 
+/* A plan need not be sent where it is found by who is. */
+static void use_clients(const struct finder *f, struct use *uses)
+{
+    const struct rules_ast_clients *clients = &f->ast->clients;
+    if (clients->path == NULL) {
+        return;
+    }
+    const struct use *plan = &uses[f->ast->slot_plan];
+    if (plan->verb != NULL) {
+        use_add(uses, clients->slot, plan->rule, "finds plans by it");
+    }
+}
+
+static bool is_found_by_client(const struct finder *f, uint32_t slot)
+{
+    return f->ast->clients.path != NULL && (int)slot == f->ast->slot_plan;
+}
+
 static void use_all(struct finder *f)
 {
     for (uint32_t i = 0; i < f->ast->n_rules; i++) {
@@ -95,6 +113,8 @@ static void use_all(struct finder *f)
     for (uint32_t i = 0; i < f->ast->n_lists; i++) {
         use_add(f->at_check, f->ast->lists[i].condition.slot, NULL, "look at it");
     }
+    use_clients(f, f->at_check);
+    use_clients(f, f->at_settle);
 }
 
 static void use_print(const struct use *use, char text[USE_ROOM])
@@ -229,7 +249,8 @@ static void find_missing(struct finder *f, const struct spoe_message *message,
         char why[USE_ROOM];
         char sample[128];
         slot_name(f, i, name);
-        if (uses[i].verb == NULL || arg_sent(f, message->name, name) != NULL) {
+        if (uses[i].verb == NULL || is_found_by_client(f, i)
+            || arg_sent(f, message->name, name) != NULL) {
             continue;
         }
         use_print(&uses[i], why);
