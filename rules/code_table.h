@@ -75,7 +75,8 @@
     X(yaml_merge, "yaml-merge")                     \
     X(yaml_scalar, "yaml-scalar")                   \
     X(yaml_syntax, "yaml-syntax")                   \
-    X(yaml_tag, "yaml-tag")
+    X(yaml_tag, "yaml-tag")                         \
+    X(zero_without_end, "zero-without-end")
 
 /* The same of warnings (warn.h). */
 #define RULES_WARNING_TABLE(X)                \

@@ -10,15 +10,15 @@
 struct limit_draft {
     const char *name;
     struct rules_mark name_mark;
-    int64_t requests; /* 0: not given, or reported */
-    const struct yamltree_node *requests_node;
-    int64_t burst;  /* the same */
+    int64_t requests; /* -1: not given, or reported */
+    struct rules_mark requests_mark;
+    int64_t burst;  /* 0: not given, or reported */
     int64_t per_us; /* the same */
     bool is_calendar;
     enum rules_unit unit;
     bool has_algorithm;
     enum rules_algorithm algorithm;
-    const struct yamltree_node *per_node;
+    struct rules_mark per_mark;
     const struct yamltree_node *burst_node;
     const struct yamltree_node *timezone_node;
     const struct yamltree_node *max_delay_node;
@@ -34,8 +34,7 @@ static int64_t amount_read(struct rules_parse *parse, const struct yamltree_node
     }
     if (rules_amount_parse(rules_node_bytes(node), &amount) != RULES_UNITS_OK) {
         RULES_FAIL(parse, node->mark, rules_code_bad_amount,
-                   "%s must be a whole number from 1 to 1000000000, in digits",
-                   node->key);
+                   "%s must be a whole number up to 1000000000, in digits", node->key);
         return -1;
     }
     return amount;
@@ -54,14 +53,9 @@ static void read_requests(struct rules_parse *parse, const struct yamltree_node 
                           void *into)
 {
     struct limit_draft *draft = into;
-    int64_t amount = amount_read(parse, node);
 
-    if (amount == 0) {
-        RULES_FAIL(parse, node->mark, rules_code_not_yet,
-                   "a limit of 0 is planned but not built yet; 'lists' can block");
-    }
-    draft->requests = amount > 0 ? amount : 0;
-    draft->requests_node = node;
+    draft->requests = amount_read(parse, node);
+    draft->requests_mark = node->mark;
 }
 
 static void read_burst(struct rules_parse *parse, const struct yamltree_node *node,
@@ -107,7 +101,7 @@ static void read_per(struct rules_parse *parse, const struct yamltree_node *node
 {
     struct limit_draft *draft = into;
 
-    draft->per_node = node;
+    draft->per_mark = node->mark;
     if (!rules_node_is(parse, node, YAMLTREE_SCALAR, "per")) {
         return;
     }
@@ -208,14 +202,19 @@ static void draft_check(struct rules_parse *parse, const struct limit_draft *dra
         RULES_FAIL(parse, draft->burst_node->key_mark, rules_code_burst_not_allowed,
                    "%s has no burst; token_bucket has", name);
     }
+    if (algorithm == RULES_TOKEN_BUCKET && draft->burst_node != NULL
+        && draft->requests == 0) {
+        RULES_FAIL(parse, draft->burst_node->key_mark, rules_code_burst_not_allowed,
+                   "a limit of 0 has no burst: nothing would refill it");
+    }
     if (algorithm == RULES_SLIDING_LOG && draft->requests > RULES_LOG_REQUESTS_MAX) {
-        RULES_FAIL(parse, draft->requests_node->mark, rules_code_log_too_large,
+        RULES_FAIL(parse, draft->requests_mark, rules_code_log_too_large,
                    "a sliding_log keeps every request and has at most %d; "
                    "sliding_window takes any number",
                    (int)RULES_LOG_REQUESTS_MAX);
     }
     if (algorithm != RULES_FIXED_WINDOW && draft->is_calendar) {
-        RULES_FAIL(parse, draft->per_node->mark, rules_code_calendar_not_allowed,
+        RULES_FAIL(parse, draft->per_mark, rules_code_calendar_not_allowed,
                    "%s does not follow the calendar, fixed_window does; for %s write a "
                    "span, as 1d",
                    name, name);
@@ -303,7 +302,7 @@ static int64_t max_delay_read(struct rules_parse *parse,
 static void limit_add(struct rules_parse *parse, const struct yamltree_node *node,
                       struct rules_ast_rule *rule)
 {
-    struct limit_draft draft = {.name = ""};
+    struct limit_draft draft = {.name = "", .requests = -1};
     struct rules_ast_limit *limit;
 
     if (!rules_fields_read(parse, node, "limit", limit_fields,
@@ -315,17 +314,13 @@ static void limit_add(struct rules_parse *parse, const struct yamltree_node *nod
         .name = draft.name,
         .name_mark = draft.name_mark,
         .mark = node->mark,
+        .requests_mark = draft.requests_mark,
+        .per_mark = draft.per_mark,
         .algorithm = algorithm_of(&draft),
         .requests = draft.requests,
         .burst = draft.burst > 0 ? draft.burst : draft.requests,
         .per_us = draft.per_us,
     };
-    if (draft.requests_node != NULL) {
-        limit->requests_mark = draft.requests_node->mark;
-    }
-    if (draft.per_node != NULL) {
-        limit->per_mark = draft.per_node->mark;
-    }
     draft_check(parse, &draft, limit->algorithm);
     if (draft.is_calendar) {
         limit->calendar.unit = draft.unit;

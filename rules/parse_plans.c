@@ -34,8 +34,11 @@ static bool change_read(struct rules_parse *parse, const struct yamltree_node *n
 /** @return what becomes of an amount of a limit; a burst changes like its requests */
 static int64_t changed(const struct change *change, int64_t amount, int64_t requests)
 {
-    return change->is_factor ? rules_factor_apply(change->factor, amount)
-                             : rules_amount_scale(amount, change->amount, requests);
+    if (change->is_factor) {
+        return rules_factor_apply(change->factor, amount);
+    }
+    return requests > 0 ? rules_amount_scale(amount, change->amount, requests)
+                        : change->amount;
 }
 
 static void change_apply(struct rules_parse *parse, const struct yamltree_node *node,
@@ -46,7 +49,7 @@ static void change_apply(struct rules_parse *parse, const struct yamltree_node *
     int64_t requests;
     int64_t burst;
 
-    if (limit->requests == 0 || !change_read(parse, node, &change)) {
+    if (limit->requests < 0 || !change_read(parse, node, &change)) {
         return; /* a limit that is wrong itself is reported there */
     }
     requests = changed(&change, limit->requests, limit->requests);

@@ -326,6 +326,18 @@ static void mode_check(struct rules_parse *parse, const struct yamltree_node *no
     }
 }
 
+/** What refuses all of its requests must end some day. */
+static void zero_check(struct rules_parse *parse, const struct rules_ast_rule *rule)
+{
+    for (uint32_t i = 0; i < rule->n_limits; i++) {
+        if (rule->limits[i].requests == 0 && rule->expires_mark.line == 0) {
+            RULES_FAIL(parse, rule->limits[i].requests_mark,
+                       rules_code_zero_without_end,
+                       "a limit of 0 refuses everything: the rule needs 'expires'");
+        }
+    }
+}
+
 void rules_rule_read(struct rules_parse *parse, const struct yamltree_node *node,
                      struct rules_ast_rule *rule)
 {
@@ -334,6 +346,7 @@ void rules_rule_read(struct rules_parse *parse, const struct yamltree_node *node
     if (rules_fields_read(parse, node, "rule", rule_fields, N_RULE_FIELDS, rule)) {
         pairs_check(parse, node);
         limits_check(parse, node);
+        zero_check(parse, rule);
         mode_check(parse, node, rule);
         action_check(parse, node, rule);
         rules_charge_check(parse, field_find(parse, node, "charge"), rule);

@@ -138,8 +138,9 @@ static void check_limits(const struct rules_rule *rule)
 {
     for (uint32_t i = 0; i < rule->n_limits; i++) {
         const struct rules_limit *limit = &rule->limits[i];
-        FUZZ_CHECK(limit->requests >= 1 && limit->requests <= RULES_AMOUNT_MAX);
-        FUZZ_CHECK(limit->burst >= 1 && limit->burst <= RULES_AMOUNT_MAX);
+        FUZZ_CHECK(limit->requests >= 0 && limit->requests <= RULES_AMOUNT_MAX);
+        FUZZ_CHECK(limit->burst >= 0 && limit->burst <= RULES_AMOUNT_MAX);
+        FUZZ_CHECK((limit->burst > 0) == (limit->requests > 0));
         FUZZ_CHECK(limit->per_ticks >= 1 && limit->per_ticks <= 1000000);
         FUZZ_CHECK(limit->per_ticks * limit->tick_us == limit->per_us);
     }

@@ -74,6 +74,8 @@ static const char *const limits[] = {
     "limit: {requests: 7, per: 1h, burst: 19}",
     "limit: {requests: 7, per: month, timezone: UTC}",
     "limit: {requests: 7, per: week}",
+    "limit: {requests: 0, per: 1s}, expires: 2030-01-01",
+    "limit: {requests: 0, per: 1s, algorithm: token_bucket}, expires: 2030-01-01",
     "limit: {requests: 7, per: 90s, algorithm: leaky_bucket}",
     "limit: {requests: 7, per: 90s, algorithm: leaky_bucket, max_delay: 2s}",
     "limit: {requests: 7, per: 2d, algorithm: sliding_log}",
