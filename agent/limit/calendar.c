@@ -14,6 +14,20 @@ void calendar_fill(struct calendar *calendar, const struct calendar_start *start
     atomic_store_explicit(&calendar->turn, turn, memory_order_release);
 }
 
+/* The last start of a table that is not after `now`; the first where all are. Never the
+ * last of all, whose window has no end. */
+static int find(const struct calendar *calendar, unsigned table, struct instant now,
+                int64_t *next_us)
+{
+    int i = 0;
+    do {
+        i++;
+        *next_us = atomic_load_explicit(&calendar->tables[table][i].us,
+                                        memory_order_acquire);
+    } while (*next_us <= now.us && i < CALENDAR_STARTS - 1);
+    return i - 1;
+}
+
 int64_t calendar_find(const struct calendar *calendar, struct instant now,
                       int64_t *end_us)
 {
@@ -22,16 +36,28 @@ int64_t calendar_find(const struct calendar *calendar, struct instant now,
     int64_t next_us = 0;
     do {
         turn = atomic_load_explicit(&calendar->turn, memory_order_acquire);
-        unsigned table = turn % 2;
-        int i = 0;
-        do {
-            next_us = atomic_load_explicit(&calendar->tables[table][i + 1].us,
-                                           memory_order_acquire);
-            i++;
-        } while (next_us <= now.us && i < CALENDAR_STARTS - 1);
-        number = atomic_load_explicit(&calendar->tables[table][i - 1].number,
+        int i = find(calendar, turn % 2, now, &next_us);
+        number = atomic_load_explicit(&calendar->tables[turn % 2][i].number,
                                       memory_order_acquire);
     } while (atomic_load_explicit(&calendar->turn, memory_order_relaxed) != turn);
     *end_us = next_us > now.us ? next_us : now.us + US_PER_S;
     return number;
+}
+
+void calendar_upcoming(const struct calendar *calendar, struct instant now,
+                       int64_t numbers[CALENDAR_UPCOMING])
+{
+    unsigned turn = 0;
+    do {
+        int64_t next_us = 0;
+        turn = atomic_load_explicit(&calendar->turn, memory_order_acquire);
+        int first = find(calendar, turn % 2, now, &next_us);
+        if (first > CALENDAR_STARTS - CALENDAR_UPCOMING) {
+            first = CALENDAR_STARTS - CALENDAR_UPCOMING;
+        }
+        for (int i = 0; i < CALENDAR_UPCOMING; i++) {
+            numbers[i] = atomic_load_explicit(
+                &calendar->tables[turn % 2][first + i].number, memory_order_acquire);
+        }
+    } while (atomic_load_explicit(&calendar->turn, memory_order_relaxed) != turn);
 }

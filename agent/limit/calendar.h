@@ -22,7 +22,8 @@
 #include "agent/clock.h"
 
 enum {
-    CALENDAR_STARTS = 64
+    CALENDAR_STARTS = 64,
+    CALENDAR_UPCOMING = 3, /* the current window's start and the next two */
 };
 
 struct calendar_start {
@@ -51,6 +52,14 @@ void calendar_fill(struct calendar *calendar, const struct calendar_start *start
  */
 int64_t calendar_find(const struct calendar *calendar, struct instant now,
                       int64_t *end_us);
+
+/**
+ * Say when the window of `now` begins and the next two do, in seconds of the wall clock:
+ * for who has another clock, which may be past the turn. Near the end of what is known the
+ * last three, rising.
+ */
+void calendar_upcoming(const struct calendar *calendar, struct instant now,
+                       int64_t numbers[CALENDAR_UPCOMING]);
 
 static inline bool calendar_is_even(const struct calendar *calendar)
 {
