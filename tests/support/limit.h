@@ -1,5 +1,6 @@
 /**
- * @file tests/support/limit.h  Limits made in a line, and what they answer.
+ * @file tests/support/limit.h  Limits made in a line, and what they answer: by the functions
+ *       in C or, where LIMITS_IN_LUA is defined, by their Lua twins in a real redis-server.
  */
 #ifndef TESTS_SUPPORT_LIMIT_H
 #define TESTS_SUPPORT_LIMIT_H
@@ -12,6 +13,15 @@
 #include <cmocka.h>
 
 #include "agent/limit/limit.h"
+
+#ifdef LIMITS_IN_LUA
+#    include "tests/support/twin.h"
+#    define LIMITS_START twin_group_start
+#    define LIMITS_STOP  twin_group_stop
+#else
+#    define LIMITS_START NULL
+#    define LIMITS_STOP  NULL
+#endif
 
 #define MINUTE_US (60 * US_PER_S)
 
@@ -63,10 +73,27 @@ static inline struct limit_answer take(const struct limit *limit,
 {
     struct limit_answer answer;
     struct instant now = {.us = now_us};
+#ifdef LIMITS_IN_LUA
+    bool is_allowed = twin_take(limit, state, now, cost, &answer);
+#else
     limit_align(limit, state, now);
     bool is_allowed = limit_take(limit, state, now, cost, &answer);
+#endif
     assert_int_equal(is_allowed, answer.is_allowed);
     return answer;
+}
+
+/* limit_settle. */
+static inline bool settle(const struct limit *limit, struct limit_state *state,
+                          int64_t now_us, int64_t place, int64_t amount, int64_t truth)
+{
+    const struct limit_correction correction = {place, amount, truth};
+    struct instant now = {.us = now_us};
+#ifdef LIMITS_IN_LUA
+    return twin_settle(limit, state, now, &correction);
+#else
+    return limit_settle(limit, state, now, &correction);
+#endif
 }
 
 /* How many of `n` costs of 1 pass at one moment. */

@@ -101,5 +101,5 @@ int main(void)
         cmocka_unit_test(delay_is_rounded_up_to_a_tick),
         cmocka_unit_test(policy_is_a_buckets),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, LIMITS_START, LIMITS_STOP);
 }

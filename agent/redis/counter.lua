@@ -1,0 +1,90 @@
+-- How a counter is kept: one key, a string, with a time to live that is set with it.
+--
+-- A key is never trusted: what is no state of the algorithm counts as an untouched counter
+-- and is replaced.
+
+-- Scripts that ask for the time are replicated by what they write; Redis before 7 has to be
+-- told so.
+if redis.replicate_commands then
+    redis.replicate_commands()
+end
+
+local CHANGED, REPAIRED_VALUE, REPAIRED_TTL = 2, 4, 8 -- flags of a reply
+local CALENDAR = 128 -- flag of a limit
+local now = clock_now()
+
+-- The limit of a record of the arguments (script.h), its algorithm, its flags, and where the
+-- record goes on.
+local function read_limit(at)
+    local kind, flags, requests, size, per, tick_us, max_delay, next_at =
+        struct.unpack('>BBI4I4I4I4I4', ARGV[1], at)
+    local starts
+    if flags >= CALENDAR then
+        flags = flags - CALENDAR
+        starts = {struct.unpack('>I8I8I8', ARGV[1], next_at)}
+        next_at = starts[4]
+    end
+    local limit = {
+        requests = requests, size = size, per = per, tick_us = tick_us,
+        max_delay = max_delay, starts = starts,
+    }
+    return limit, algorithm(kind), flags, next_at
+end
+
+-- text: of the key; false: it holds no string
+local function counter_open(key, text, limit, kind)
+    local state = text and kind.read(text)
+    local aligned = state and kind.align(limit, state, now)
+    return {
+        key = key,
+        text = text,
+        limit = limit,
+        kind = kind,
+        state = aligned or state or kind.empty,
+        is_changed = aligned ~= nil and aligned ~= false,
+        is_garbage = text and not state,
+        flags = 0,
+    }
+end
+
+-- For how long the key of a counter that is answered so is needed.
+local function ttl_ms(answer)
+    local us = max(answer.reset_us, answer.kept_us or 0)
+    return ceil((us == NEVER and WAIT_US_MAX or us) / 1000) + KEPT_MS
+end
+
+local function counter_write(counter, answer)
+    local key, text = counter.key, counter.kind.write(counter.state)
+    local ttl = ttl_ms(answer)
+    if counter.text then
+        redis.call('SET', key, text, 'PX', ttl)
+    elseif not redis.call('SET', key, text, 'PX', ttl, 'NX') then
+        counter.is_garbage = true -- it holds something, and that is no string
+        redis.call('SET', key, text, 'PX', ttl)
+    end
+end
+
+-- A limit that was lowered is slower to be as if untouched than it was when the key was
+-- written; and a key without any time to live was not written here.
+local function counter_keep(counter, answer)
+    local ttl = ttl_ms(answer)
+    local held = redis.call('PTTL', counter.key)
+    if held < ttl - KEPT_MS then
+        redis.call('PEXPIRE', counter.key, ttl)
+        counter.flags = held < 0 and REPAIRED_TTL or 0
+    end
+end
+
+-- Leave the key as it should be, with the answer that the counter's state has.
+local function counter_close(counter, answer)
+    if counter.is_changed then
+        counter_write(counter, answer)
+    elseif counter.is_garbage then
+        redis.call('DEL', counter.key)
+    elseif counter.text and not answer.is_allowed then
+        counter_keep(counter, answer)
+    end
+    if counter.is_garbage then
+        counter.flags = REPAIRED_VALUE
+    end
+end

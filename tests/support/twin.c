@@ -1,0 +1,269 @@
+#include "tests/support/twin.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum {
+    STATE_BYTES_MAX = 17,
+    WORDS = 4, /* EVALSHA, the script, the number of keys, the argument */
+};
+
+/* Of clock.lua here; made by the build. */
+extern const struct script script_take_at;
+extern const struct script script_settle_at;
+
+static const struct script *const scripts[2][2] = {
+    [TWIN_SERVER] = {&script_take, &script_settle},
+    [TWIN_TEST] = {&script_take_at, &script_settle_at},
+};
+
+/* What a server calls a script is what the build said. */
+static void load(struct twin *twin, const struct script *script)
+{
+    redisReply *reply = redis_server_ask(&twin->server, "SCRIPT LOAD %b", script->text,
+                                         script->text_bytes);
+    if (reply->type != REDIS_REPLY_STRING) {
+        fail_msg("%s", reply->str);
+    }
+    assert_string_equal(reply->str, script->sha1);
+    freeReplyObject(reply);
+}
+
+void twin_start(struct twin *twin)
+{
+    *twin = (struct twin){0};
+    redis_server_start(&twin->server);
+    for (int i = 0; i < 2; i++) {
+        load(twin, scripts[i][0]);
+        load(twin, scripts[i][1]);
+    }
+}
+
+void twin_stop(struct twin *twin)
+{
+    redis_server_stop(&twin->server);
+}
+
+/* `now` goes with it on the clock of tests only. */
+static void send_call(struct twin *twin, const struct script *script,
+                      const struct twin_key *keys, unsigned n_keys,
+                      const struct twin_key *argument, const struct instant *now)
+{
+    const char *words[WORDS + STORE_CHARGES_MAX + 1] = {"EVALSHA", script->sha1};
+    size_t lengths[WORDS + STORE_CHARGES_MAX + 1] = {7, strlen(script->sha1)};
+    char number[8];
+    char time[24];
+    int n = 2;
+    words[n] = number;
+    lengths[n++] = (size_t)snprintf(number, sizeof(number), "%u", n_keys);
+    for (unsigned i = 0; i < n_keys; i++) {
+        words[n] = keys[i].text;
+        lengths[n++] = keys[i].len;
+    }
+    words[n] = argument->text;
+    lengths[n++] = argument->len;
+    if (now != NULL) {
+        words[n] = time;
+        lengths[n++] = (size_t)snprintf(time, sizeof(time), "%lld", (long long)now->us);
+    }
+    assert_int_equal(redisAppendCommandArgv(twin->server.context, n, words, lengths),
+                     REDIS_OK);
+}
+
+void twin_send_take(struct twin *twin, enum twin_clock clock,
+                    const struct store_take *take, const struct twin_key *keys)
+{
+    uint8_t bytes[SCRIPT_TAKE_BYTES_MAX];
+    size_t len = script_encode_take(take, bytes);
+    const struct twin_key argument = {(const char *)bytes, len};
+    assert_in_range(len, 1, sizeof(bytes));
+    send_call(twin, scripts[clock][0], keys, take->n_charges, &argument,
+              clock == TWIN_TEST ? &take->now : NULL);
+}
+
+void twin_send_settlement(struct twin *twin, enum twin_clock clock,
+                          const struct store_settlement *settlement,
+                          const struct twin_key *key)
+{
+    uint8_t bytes[SCRIPT_SETTLEMENT_BYTES_MAX];
+    size_t len = script_encode_settlement(settlement, bytes);
+    const struct twin_key argument = {(const char *)bytes, len};
+    send_call(twin, scripts[clock][1], key, 1, &argument,
+              clock == TWIN_TEST ? &settlement->now : NULL);
+}
+
+/* The numbers of the next reply; returns how many. */
+static size_t get_numbers(struct twin *twin, int64_t *numbers)
+{
+    redisReply *reply = redis_server_next_reply(&twin->server);
+    if (reply->type != REDIS_REPLY_ARRAY) {
+        fail_msg("%s", reply->str);
+    }
+    assert_in_range(reply->elements, 1, SCRIPT_REPLY_NUMBERS_MAX);
+    for (size_t i = 0; i < reply->elements; i++) {
+        assert_int_equal(reply->element[i]->type, REDIS_REPLY_INTEGER);
+        numbers[i] = reply->element[i]->integer;
+    }
+    size_t n = reply->elements;
+    freeReplyObject(reply);
+    return n;
+}
+
+void twin_get_take(struct twin *twin, struct store_take *take)
+{
+    int64_t numbers[SCRIPT_REPLY_NUMBERS_MAX];
+    size_t n = get_numbers(twin, numbers);
+    assert_int_equal(script_decode_take(numbers, n, take, &twin->repairs), SCRIPT_OK);
+}
+
+bool twin_get_settled(struct twin *twin)
+{
+    int64_t numbers[SCRIPT_REPLY_NUMBERS_MAX];
+    unsigned n_changed = 0;
+    size_t n = get_numbers(twin, numbers);
+    assert_int_equal(script_decode_settlements(numbers, n, 1, &n_changed,
+                                               &twin->repairs),
+                     SCRIPT_OK);
+    return n_changed == 1;
+}
+
+static char *put(char *out, int64_t value, int n_bytes)
+{
+    for (int i = n_bytes - 1; i >= 0; i--) {
+        *out++ = (char)(value >> 8 * i);
+    }
+    return out;
+}
+
+static int64_t get(const char **in, int n_bytes)
+{
+    int64_t value = 0;
+    for (int i = 0; i < n_bytes; i++) {
+        value = value << 8 | (uint8_t) * (*in)++;
+    }
+    return value;
+}
+
+static size_t encode_state(const struct limit *limit, const struct limit_state *state,
+                           char *out)
+{
+    char *at = out + 1;
+    if (limit->algorithm == LIMIT_SLIDING_WINDOW) {
+        *out = 's';
+        at = put(at, state->sliding.prev, 4);
+        at = put(at, state->sliding.curr, 4);
+        at = put(at, state->sliding.window, 8);
+    } else if (limit->algorithm == LIMIT_FIXED_WINDOW) {
+        *out = 'f';
+        at = put(at, state->fixed.count, 4);
+        at = put(at, state->fixed.window, 8);
+    } else {
+        *out = 'b';
+        at = put(at, state->bucket.level, 8);
+        at = put(at, state->bucket.at_ticks, 8);
+    }
+    return (size_t)(at - out);
+}
+
+static void decode_state(const struct limit *limit, struct limit_state *state,
+                         const char *in)
+{
+    *state = (struct limit_state){0};
+    in++;
+    if (limit->algorithm == LIMIT_SLIDING_WINDOW) {
+        state->sliding.prev = (uint32_t)get(&in, 4);
+        state->sliding.curr = (uint32_t)get(&in, 4);
+        state->sliding.window = get(&in, 8);
+    } else if (limit->algorithm == LIMIT_FIXED_WINDOW) {
+        state->fixed.count = (uint32_t)get(&in, 4);
+        state->fixed.window = get(&in, 8);
+    } else {
+        state->bucket.level = get(&in, 8);
+        state->bucket.at_ticks = get(&in, 8);
+    }
+}
+
+static struct twin group;
+static const struct twin_key group_key = {"state", 5};
+
+int twin_group_start(void **context)
+{
+    (void)context;
+    twin_start(&group);
+    return 0;
+}
+
+int twin_group_stop(void **context)
+{
+    (void)context;
+    assert_int_equal(group.repairs.n_values, 0);
+    twin_stop(&group);
+    return 0;
+}
+
+static void send_state(const struct limit *limit, const struct limit_state *state)
+{
+    static const struct limit_state untouched;
+    redisContext *context = group.server.context;
+    if (memcmp(state, &untouched, sizeof(untouched)) == 0) {
+        assert_int_equal(redisAppendCommand(context, "DEL state"), REDIS_OK);
+        return;
+    }
+    char text[STATE_BYTES_MAX];
+    size_t len = encode_state(limit, state, text);
+    assert_int_equal(redisAppendCommand(context, "SET state %b EX 3600", text, len),
+                     REDIS_OK);
+}
+
+static void get_state(const struct limit *limit, struct limit_state *state)
+{
+    redisReply *reply = redis_server_next_reply(&group.server);
+    if (reply->type == REDIS_REPLY_NIL) {
+        *state = (struct limit_state){0};
+    } else {
+        assert_int_equal(reply->type, REDIS_REPLY_STRING);
+        decode_state(limit, state, reply->str);
+    }
+    freeReplyObject(reply);
+}
+
+static void skip_reply(void)
+{
+    freeReplyObject(redis_server_next_reply(&group.server));
+}
+
+bool twin_take(const struct limit *limit, struct limit_state *state, struct instant now,
+               int64_t cost, struct limit_answer *answer)
+{
+    struct store_take taken = {.now = now, .n_charges = 1};
+    taken.charges[0] = (struct store_charge){.limit = limit, .cost = cost};
+    send_state(limit, state);
+    twin_send_take(&group, TWIN_TEST, &taken, &group_key);
+    (void)redisAppendCommand(group.server.context, "GET state");
+    skip_reply();
+    twin_get_take(&group, &taken);
+    get_state(limit, state);
+    *answer = taken.charges[0].answer;
+    return taken.is_allowed;
+}
+
+bool twin_settle(const struct limit *limit, struct limit_state *state,
+                 struct instant now, const struct limit_correction *correction)
+{
+    const struct store_settlement settlement = {.limit = limit,
+                                                .now = now,
+                                                .correction = *correction};
+    send_state(limit, state);
+    twin_send_settlement(&group, TWIN_TEST, &settlement, &group_key);
+    (void)redisAppendCommand(group.server.context, "GET state");
+    skip_reply();
+    bool is_changed = twin_get_settled(&group);
+    get_state(limit, state);
+    return is_changed;
+}

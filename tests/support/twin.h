@@ -1,0 +1,62 @@
+/**
+ * @file tests/support/twin.h  The Lua scripts, run by a real redis-server, for tests that
+ *       compare them with C.
+ *
+ * Model:     a call is sent and its reply read later, in order, so that many are under way.
+ *            Scripts of two clocks: the server's, as they are shipped, and one that a test
+ *            sets. twin_take and twin_settle stand for limit_take and limit_settle: they
+ *            bring a state into a key, run the script, and read the key back.
+ * Ownership: twin_start / twin_stop; a take that was sent stays in place until it is read.
+ * Threads:   one.
+ * Errors:    fail the test.
+ */
+#ifndef TESTS_SUPPORT_TWIN_H
+#define TESTS_SUPPORT_TWIN_H
+
+#include "agent/redis/script.h"
+
+#include "tests/support/redis_server.h"
+
+enum twin_clock {
+    TWIN_SERVER = 0, /* redis/clock.lua */
+    TWIN_TEST,       /* support/clock.lua: the time is the `now` of the call */
+};
+
+struct twin_key {
+    const char *text;
+    size_t len;
+};
+
+struct twin {
+    struct redis_server server;
+    struct script_repairs repairs; /* what all replies said since they were looked at */
+};
+
+void twin_start(struct twin *twin);
+void twin_stop(struct twin *twin);
+
+/** Send a take, its charges' counters in these keys. */
+void twin_send_take(struct twin *twin, enum twin_clock clock,
+                    const struct store_take *take, const struct twin_key *keys);
+/** Fill a take from the next reply. */
+void twin_get_take(struct twin *twin, struct store_take *take);
+
+void twin_send_settlement(struct twin *twin, enum twin_clock clock,
+                          const struct store_settlement *settlement,
+                          const struct twin_key *key);
+/** @return whether anything was changed, by the next reply */
+bool twin_get_settled(struct twin *twin);
+
+/** limit_align and limit_take in Lua, on the server that twin_group_start started. */
+bool twin_take(const struct limit *limit, struct limit_state *state, struct instant now,
+               int64_t cost, struct limit_answer *answer);
+
+/** limit_settle in Lua, likewise. */
+bool twin_settle(const struct limit *limit, struct limit_state *state,
+                 struct instant now, const struct limit_correction *correction);
+
+/** Setup and teardown of a group of tests. */
+int twin_group_start(void **context);
+int twin_group_stop(void **context);
+
+#endif
