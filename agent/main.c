@@ -15,6 +15,7 @@ static const struct {
 } commands[] = {
     {"serve", "answer HAProxy", command_serve},
     {"check", "say what is wrong with a rules file, and what it means", command_check},
+    {"explain", "say what would be decided about a request, and why", command_explain},
     {"bench", "load an agent and say what it did", command_bench},
 };
 

@@ -4,7 +4,7 @@
 set -euo pipefail
 
 declare -A packages=(
-    [build]="cmake ninja-build gcc libc6-dev pkgconf libev-dev libyaml-dev libsodium-dev libsystemd-dev libcmocka-dev libhiredis-dev libssl-dev"
+    [build]="cmake ninja-build gcc libc6-dev pkgconf libev-dev libyaml-dev libsodium-dev libjansson-dev libsystemd-dev libcmocka-dev libhiredis-dev libssl-dev"
     [demo]="haproxy curl"
     [test]="haproxy varnish socat curl faketime systemd tzdata redis-server openssl"
     [service]="debootstrap"

@@ -26,4 +26,7 @@ int command_check(int argc, char **argv);
 /** Load an agent over SPOP. */
 int command_bench(int argc, char **argv);
 
+/** Say what would be decided about a request, and why. */
+int command_explain(int argc, char **argv);
+
 #endif

@@ -260,6 +260,7 @@ static bool start_runtimes(struct daemon *daemon)
     daemon->shown = (struct show_source){
         .rulebook = daemon->rulebook,
         .store = daemon->store,
+        .options = &daemon->options,
         .server = daemon->server,
         .state = daemon->state,
         .n_workers = daemon->config->n_workers,

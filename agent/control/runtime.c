@@ -51,39 +51,105 @@ static void print_help(const struct runtime *runtime, FILE *out)
 {
     (void)fprintf(out, "%-16s %s\n", "help", "this text");
     for (const struct runtime_command *c = runtime->commands; c->words != NULL; c++) {
-        (void)fprintf(out, "%-16s %s\n", c->words, c->help);
+        if (c->args != NULL) {
+            (void)fprintf(out, "%s %s\n%-16s %s\n", c->words, c->args, "", c->help);
+        } else {
+            (void)fprintf(out, "%-16s %s\n", c->words, c->help);
+        }
     }
 }
 
-/* Words joined by one space, nothing around them, in place. */
-static void squeeze(char *line)
+/* The words of a line. */
+struct words {
+    unsigned n;
+    bool is_cut; /* there are more */
+    const char *words[RUNTIME_WORDS_MAX];
+};
+
+static bool is_blank(char c)
 {
-    char *to = line;
-    for (const char *from = line; *from != '\0'; from++) {
-        bool is_space = isspace((unsigned char)*from) != 0;
-        if (!is_space) {
-            *to++ = *from;
-        } else if (to > line && to[-1] != ' ') {
-            *to++ = ' ';
-        }
+    return isspace((unsigned char)c) != 0;
+}
+
+/* Take a word apart from what follows, in place. */
+static char *end_word(char *word)
+{
+    char *to = word;
+    char *from = word;
+    while (*from != '\0' && !is_blank(*from)) {
+        from += *from == '\\' && from[1] != '\0';
+        *to++ = *from++;
     }
-    if (to > line && to[-1] == ' ') {
-        to--;
-    }
+    char *next = from + (*from != '\0');
     *to = '\0';
+    return next;
+}
+
+static void split(struct words *words, char *line)
+{
+    words->n = 0;
+    words->is_cut = false;
+    for (char *at = line; *at != '\0';) {
+        if (is_blank(*at)) {
+            at++;
+            continue;
+        }
+        words->is_cut = words->n == RUNTIME_WORDS_MAX;
+        if (words->is_cut) {
+            return;
+        }
+        words->words[words->n++] = at;
+        at = end_word(at);
+    }
+}
+
+/* How many words a command has; 0 when the line does not begin with them. */
+static unsigned count_own(const struct runtime_command *command,
+                          const struct words *words)
+{
+    const char *own = command->words;
+    for (unsigned i = 0; i < words->n; i++) {
+        size_t len = strcspn(own, " ");
+        if (strlen(words->words[i]) != len || memcmp(own, words->words[i], len) != 0) {
+            return 0;
+        }
+        if (own[len] == '\0') {
+            return i + 1;
+        }
+        own += len + 1;
+    }
+    return 0;
+}
+
+static void run_command(const struct runtime *runtime,
+                        const struct runtime_command *command,
+                        const struct runtime_args *args, FILE *out)
+{
+    if (args->n > 0 && command->args == NULL) {
+        (void)fprintf(out, "%s takes no arguments.\n", command->words);
+        return;
+    }
+    command->run(runtime->context, args, out);
 }
 
 static void run_line(struct client *client, FILE *out)
 {
     const struct runtime *runtime = client->runtime;
-    squeeze(client->line);
+    struct words words;
+    split(&words, client->line);
+    if (words.is_cut) {
+        (void)fprintf(out, "The line has more than %d words.\n", RUNTIME_WORDS_MAX);
+        return;
+    }
     for (const struct runtime_command *c = runtime->commands; c->words != NULL; c++) {
-        if (strcmp(client->line, c->words) == 0) {
-            c->run(runtime->context, out);
+        unsigned n_own = count_own(c, &words);
+        if (n_own > 0) {
+            struct runtime_args args = {words.n - n_own, words.words + n_own};
+            run_command(runtime, c, &args, out);
             return;
         }
     }
-    if (strcmp(client->line, "help") != 0) {
+    if (words.n != 1 || strcmp(words.words[0], "help") != 0) {
         (void)fputs("Unknown command. These are known:\n", out);
     }
     print_help(runtime, out);

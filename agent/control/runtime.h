@@ -3,11 +3,13 @@
  *
  * Model:     as HAProxy's stats socket: one line with a command, the answer, close. What
  *            a command prints is the caller's: runtime knows commands only as a table.
+ *            A line is words with blanks between them; a backslash takes the byte behind
+ *            it as it stands. The words behind a command's own are its arguments.
  * Ownership: runtime_start / runtime_stop; borrows the loop, the table and its context.
  * Threads:   the main thread. A command runs to its end on the main loop and may allocate;
  *            no worker waits for it.
  * Errors:    a client that errs is told what is known; runtime_start logs.
- * Limits:    RUNTIME_LINE_BYTES_MAX, RUNTIME_CLIENTS_MAX; each client has RUNTIME_LINE_S and
+ * Limits:    RUNTIME_LINE_BYTES_MAX, RUNTIME_WORDS_MAX, RUNTIME_CLIENTS_MAX; each client has RUNTIME_LINE_S and
  *            RUNTIME_ANSWER_S in all, so that slow ones do not hold the door.
  */
 #ifndef AGENT_CONTROL_RUNTIME_H
@@ -22,16 +24,25 @@
 
 enum {
     RUNTIME_LINE_BYTES_MAX = 4096,
+    RUNTIME_WORDS_MAX = 128,
     RUNTIME_CLIENTS_MAX = 16,
     RUNTIME_LINE_S = 10,   /* for the line to come */
     RUNTIME_ANSWER_S = 30, /* for the answer to be read */
     RUNTIME_PAUSE_S = 1,   /* out of descriptors, before the next try */
 };
 
-typedef void runtime_command_fn(const void *context, FILE *out);
+/** What stands behind a command; lives as long as it runs. */
+struct runtime_args {
+    unsigned n;
+    const char *const *words;
+};
+
+typedef void runtime_command_fn(const void *context, const struct runtime_args *args,
+                                FILE *out);
 
 struct runtime_command {
     const char *words; /* what is typed: words joined by one space */
+    const char *args;  /* what may follow, for help; NULL: nothing */
     const char *help;
     runtime_command_fn *run;
 };

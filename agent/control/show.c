@@ -3,6 +3,10 @@
 #include <inttypes.h>
 #include <unistd.h>
 
+#include "rules/units.h"
+
+#include "agent/control/counter.h"
+#include "agent/control/explain.h"
 #include "agent/store/local.h"
 
 static const char *limit_name(const void *context, uint32_t idx)
@@ -150,9 +154,10 @@ static void show_state_metrics(const struct show_source *source, FILE *out)
     }
 }
 
-static void show_info(const void *context, FILE *out)
+static void show_info(const void *context, const struct runtime_args *args, FILE *out)
 {
     const struct show_source *source = context;
+    (void)args;
     static const struct {
         const char *name;
         enum counter counter;
@@ -185,9 +190,11 @@ static void show_info(const void *context, FILE *out)
     show_state(source, out);
 }
 
-static void show_metrics(const void *context, FILE *out)
+static void show_metrics(const void *context, const struct runtime_args *args,
+                         FILE *out)
 {
     const struct show_source *source = context;
+    (void)args;
     struct metrics_source metrics = metrics_of(source);
     metrics_print(&metrics, out);
     metrics_print_one(out, "connections", "gauge", "Open connections",
@@ -201,8 +208,84 @@ static void show_metrics(const void *context, FILE *out)
     show_state_metrics(source, out);
 }
 
+/* What became of a rule's limits so far. */
+static void print_outcomes(const struct metrics_source *metrics,
+                           const struct rules_rule *rule, FILE *out)
+{
+    uint64_t n_all = 0;
+    for (int outcome = 0; outcome < OUTCOMES_N; outcome++) {
+        uint64_t n = 0;
+        for (uint32_t i = 0; i < rule->n_limits; i++) {
+            n += metrics_sum_outcome(metrics, rule->limits[i].idx,
+                                     (enum outcome)outcome);
+        }
+        (void)fprintf(out, " %s=%" PRIu64, metrics_outcome_label((enum outcome)outcome),
+                      n);
+        n_all += n;
+    }
+    (void)fputs(n_all == 0 ? " applied=never" : " applied=yes", out);
+}
+
+static void print_mode(const struct rules_rule *rule, FILE *out)
+{
+    char share[RULES_SPAN_TEXT_BYTES_MAX];
+    switch (rule->mode) {
+    case RULES_ENFORCE:
+        (void)fputs(" mode=enforce", out);
+        return;
+    case RULES_SHADOW:
+        (void)fputs(" mode=shadow", out);
+        return;
+    case RULES_PERCENT:
+        rules_share_print(rule->enforced_permyriad, share);
+        (void)fprintf(out, " mode=%s", share);
+        return;
+    }
+}
+
+static void show_rule_lines(const void *context, const struct runtime_args *args,
+                            FILE *out)
+{
+    const struct show_source *source = context;
+    const struct rules_set *rules = rulebook_set(source->rulebook)->rules;
+    struct metrics_source metrics = metrics_of(source);
+    (void)args;
+    for (uint32_t i = 0; i < rules_set_n_rules(rules); i++) {
+        const struct rules_rule *rule = rules_set_rule(rules, i);
+        (void)fprintf(out, "rule=%s limits=%" PRIu32 " expired=%s", rule->name,
+                      rule->n_limits, rule->is_expired ? "yes" : "no");
+        print_mode(rule, out);
+        print_outcomes(&metrics, rule, out);
+        (void)fprintf(out, " owner=%s\n", rule->owner != NULL ? rule->owner : "-");
+    }
+}
+
+static void show_counter(const void *context, const struct runtime_args *args,
+                         FILE *out)
+{
+    const struct show_source *source = context;
+    counter_print(rulebook_set(source->rulebook), source->store, clock_now(), args->n,
+                  args->words, out);
+}
+
+static void show_explain(const void *context, const struct runtime_args *args,
+                         FILE *out)
+{
+    const struct show_source *source = context;
+    struct explain_source explained = {
+        .set = rulebook_set(source->rulebook),
+        .clients = rulebook_clients(source->rulebook),
+        .store = source->store,
+        .options = source->options,
+    };
+    (void)explain_print(&explained, clock_now(), args->n, args->words, out);
+}
+
 const struct runtime_command show_commands[] = {
-    {"show info", "what runs, and what it did so far", show_info},
-    {"show metrics", "all counters in Prometheus' text format", show_metrics},
-    {NULL, NULL, NULL},
+    {"show info", NULL, "what runs, and what it did so far", show_info},
+    {"show metrics", NULL, "all counters in Prometheus' text format", show_metrics},
+    {"show rules", NULL, "the rules, and what became of them so far", show_rule_lines},
+    {"show counter", COUNTER_WORDS, "what the counters of a key hold", show_counter},
+    {"explain", EXPLAIN_WORDS, "what would be decided now, and why", show_explain},
+    {NULL, NULL, NULL, NULL},
 };

@@ -19,7 +19,8 @@
 
 struct show_source {
     const struct rulebook *rulebook;
-    const struct store *store;
+    struct store *store;
+    const struct decide_options *options;
     const struct server *server;
     struct state *state; /* NULL without state_dir */
     unsigned n_workers;

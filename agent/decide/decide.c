@@ -430,6 +430,19 @@ void decide_change(struct decide *decide, const struct decide_set *set,
     memset(decide->known, 0, sizeof(decide->known));
 }
 
+void decide_peek(struct decide *decide, struct decide_request *request,
+                 struct instant now, decide_done_fn *done, void *context)
+{
+    *request = (struct decide_request){
+        .decide = decide,
+        .counters = decide->counters,
+        .done = done,
+        .context = context,
+        .take = {.is_peek = true},
+    };
+    decide_descriptors(request, now);
+}
+
 bool decide_notify(struct decide *decide, struct decide_request *request,
                    const struct spop_event *notify, struct instant now,
                    decide_done_fn *done, void *context)

@@ -141,6 +141,13 @@ MUST_USE bool decide_notify(struct decide *decide, struct decide_request *reques
                             decide_done_fn *done, void *context);
 
 /**
+ * Begin to decide what the room's descriptors say, as a peek that is not counted among
+ * peeks either. The caller has set them, for the slots of the set.
+ */
+void decide_peek(struct decide *decide, struct decide_request *request,
+                 struct instant now, decide_done_fn *done, void *context);
+
+/**
  * Write the ACK of a request that is done.
  *
  * @param out              has DECIDE_ACK_BYTES_MAX bytes of room

@@ -28,6 +28,21 @@ uint64_t metrics_sum(const struct metrics_source *source, enum counter counter)
     return sum;
 }
 
+uint64_t metrics_sum_outcome(const struct metrics_source *source, uint32_t limit_idx,
+                             enum outcome outcome)
+{
+    uint64_t sum = 0;
+    for (unsigned i = 0; i < source->n_counters; i++) {
+        sum += counter_get_outcome(source->counters[i], limit_idx, outcome);
+    }
+    return sum;
+}
+
+const char *metrics_outcome_label(enum outcome outcome)
+{
+    return outcome_labels[outcome];
+}
+
 static void print_head(FILE *out, const char *name, const char *type, const char *help)
 {
     (void)fprintf(out, "# HELP " METRICS_PREFIX "%s %s\n", name, help);
@@ -37,10 +52,7 @@ static void print_head(FILE *out, const char *name, const char *type, const char
 static void print_limit(const struct metrics_source *source, FILE *out, uint32_t idx)
 {
     for (unsigned outcome = 0; outcome < OUTCOMES_N; outcome++) {
-        uint64_t sum = 0;
-        for (unsigned i = 0; i < source->n_counters; i++) {
-            sum += counter_get_outcome(source->counters[i], idx, (enum outcome)outcome);
-        }
+        uint64_t sum = metrics_sum_outcome(source, idx, (enum outcome)outcome);
         (void)fprintf(out,
                       METRICS_PREFIX
                       "decisions_total{limit=\"%s\",outcome=\"%s\"} %" PRIu64 "\n",

@@ -27,6 +27,13 @@ struct metrics_source {
 /** The sum of one counter over all threads. */
 uint64_t metrics_sum(const struct metrics_source *source, enum counter counter);
 
+/** The same for what became of a limit. */
+uint64_t metrics_sum_outcome(const struct metrics_source *source, uint32_t limit_idx,
+                             enum outcome outcome);
+
+/** @return the name of an outcome, as in labels */
+const char *metrics_outcome_label(enum outcome outcome);
+
 void metrics_print(const struct metrics_source *source, FILE *out);
 
 /** One gauge or counter that no worker counts. `type` is "gauge" or "counter". */

@@ -4,8 +4,9 @@
  *
  * Laws:      a whole line gets one whole answer of printable lines, then the end; half a
  *            line gets nothing. The agent goes on.
- * Must reach: every command of show.c, help, an unknown one, a line that is too long,
- *            blanks of all kinds around and between words.
+ * Must reach: every command of show.c, with arguments right and wrong, help, an unknown one,
+ *            a line that is too long, too many words, blanks of all kinds around and between
+ *            words, bytes behind a backslash, values that are no printable ASCII.
  */
 #include <errno.h>
 #include <unistd.h>
@@ -31,7 +32,15 @@ static const char rules_text[] =
     "version: 1\n"
     "domain: fuzz\n"
     "rules:\n"
-    "  - {name: all, key: [], limit: {requests: 1, per: 1s}}\n";
+    "  - {name: all, key: [], limit: {requests: 1, per: 1s}}\n"
+    "  - {name: user, match: {method: [GET, 'P*'], path: /a/**}, key: [user | ip, src],\n"
+    "     limits: [{name: a, requests: 5, per: 1s}, {name: b, requests: 9, per: day}],\n"
+    "     plans: {gold: 2x, staff: unlimited}, cost: {from: size, max: 3}}\n"
+    "  - {name: log, match: {path: {not: /b}}, key: [ip], mode: {enforce: 50%},\n"
+    "     limit: {requests: 5, per: 1s, algorithm: sliding_log}, overrides: user}\n"
+    "  - {name: need, match: {tenant: present}, key: [user], no_key: reject,\n"
+    "     limit: {requests: 5, per: 1s, algorithm: leaky_bucket}}\n"
+    "lists: {block: {user: [bad]}, allow: {ip: [192.0.2.0/24]}}\n";
 
 static struct {
     struct decider decider; /* a store and options */
@@ -63,7 +72,8 @@ static void start_server(void)
     };
     f.shown = (struct show_source){
         .rulebook = f.book,
-        .store = options.store,
+        .store = f.decider.decide.store,
+        .options = &f.decider.options,
         .server = server_start(f.loop, &options),
         .n_workers = options.n_workers,
         .started_at = clock_now(),
@@ -146,8 +156,25 @@ static void check_answer(size_t len)
     for (size_t i = 0; i < len; i++) {
         FUZZ_CHECK(f.answer[i] == '\n' || (f.answer[i] >= 0x20 && f.answer[i] < 0x7f));
     }
-    FUZZ_CHECK(begins("help ") || begins("Unknown command.") || begins("The line is")
-               || begins("Name: spoa-ratelimit\n") || begins("# HELP spoa_ratelimit_"));
+    static const char *const beginnings[] = {"help ",
+                                             "Unknown command.",
+                                             "The line ",
+                                             "Name: ",
+                                             "# HELP ",
+                                             "rule=all ",
+                                             "limit=",
+                                             "show counter: ",
+                                             "explain: ",
+                                             "Verdict: ",
+                                             "{",
+                                             "show info takes no ",
+                                             "show rules t",
+                                             "show metrics takes no "};
+    bool is_known = false;
+    for (size_t i = 0; i < ARRAY_LEN(beginnings); i++) {
+        is_known = is_known || begins(beginnings[i]);
+    }
+    FUZZ_CHECK(is_known);
 }
 
 static bool has_newline(const uint8_t *text, size_t len)

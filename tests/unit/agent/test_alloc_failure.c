@@ -333,17 +333,18 @@ static void connection(void **context)
 static struct runtime *door;
 static struct ev_loop *door_loop;
 
-static void say_much(const void *context, FILE *out)
+static void say_much(const void *context, const struct runtime_args *args, FILE *out)
 {
     (void)context;
+    (void)args;
     for (int i = 0; i < 2000; i++) {
         (void)fputs("one line of many\n", out);
     }
 }
 
 static const struct runtime_command commands[] = {
-    {"say much", "more than a first block holds", say_much},
-    {NULL, NULL, NULL},
+    {"say much", NULL, "more than a first block holds", say_much},
+    {NULL, NULL, NULL, NULL},
 };
 
 /* A whole answer, or none. */

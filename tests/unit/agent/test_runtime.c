@@ -25,23 +25,35 @@ static struct {
     char answer[65536];
 } f;
 
-static void say_hello(const void *context, FILE *out)
+static void say_hello(const void *context, const struct runtime_args *args, FILE *out)
 {
+    (void)args;
     (void)fprintf(out, "hello %s\n", (const char *)context);
 }
 
-static void say_much(const void *context, FILE *out)
+static void say_much(const void *context, const struct runtime_args *args, FILE *out)
 {
+    (void)args;
     (void)context;
     for (int i = 0; i < 1000000; i++) {
         (void)fputs("much ", out);
     }
 }
 
+static void say_back(const void *context, const struct runtime_args *args, FILE *out)
+{
+    (void)context;
+    for (unsigned i = 0; i < args->n; i++) {
+        (void)fprintf(out, "<%s>", args->words[i]);
+    }
+    (void)fputs("\n", out);
+}
+
 static const struct runtime_command COMMANDS[] = {
-    {"say hello", "greets", say_hello},
-    {"say much", "five megabytes", say_much},
-    {NULL, NULL, NULL},
+    {"say hello", NULL, "greets", say_hello},
+    {"say much", NULL, "five megabytes", say_much},
+    {"repeat", "WORD...", "says its arguments", say_back},
+    {NULL, NULL, NULL, NULL},
 };
 
 static int set_up(void **context)
@@ -122,6 +134,36 @@ static void commands_are_words(void **context)
     assert_string_equal(ask_text("  say \t hello \r\n"), "hello world\n");
 }
 
+static void arguments_are_words(void **context)
+{
+    (void)context;
+    assert_string_equal(ask_text("repeat\n"), "\n");
+    assert_string_equal(ask_text("repeat a  b\tc=d \n"), "<a><b><c=d>\n");
+    assert_string_equal(ask_text("repeat a\\ b \\\\ \\c\n"), "<a b><\\><c>\n");
+    assert_string_equal(ask_text("repeat a\\\n"), "<a\\>\n");
+    assert_string_equal(ask_text("say hello you\n"), "say hello takes no arguments.\n");
+    assert_string_equal(ask_text("repeat hell\n"), "<hell>\n");
+    assert_non_null(strstr(ask_text("repea\n"), "Unknown command"));
+    assert_non_null(strstr(ask_text("help\n"), "repeat WORD..."));
+}
+
+static void words_are_bounded(void **context)
+{
+    (void)context;
+    char line[2 * RUNTIME_WORDS_MAX + 8] = "repeat";
+    size_t n = strlen(line);
+    for (int i = 1; i < RUNTIME_WORDS_MAX; i++) {
+        line[n++] = ' ';
+        line[n++] = 'a';
+    }
+    line[n] = '\n';
+    assert_int_equal(strlen(ask(line, n + 1)), 3 * (RUNTIME_WORDS_MAX - 1) + 1);
+    line[n] = ' ';
+    line[n + 1] = 'a';
+    line[n + 2] = '\n';
+    assert_string_equal(ask(line, n + 3), "The line has more than 128 words.\n");
+}
+
 static void line_without_newline_ends_with_the_input(void **context)
 {
     (void)context;
@@ -188,6 +230,8 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
         TEST(commands_are_words),
+        TEST(arguments_are_words),
+        TEST(words_are_bounded),
         TEST(line_without_newline_ends_with_the_input),
         TEST(help_and_what_is_not_known),
         TEST(long_answers_come_whole),
