@@ -77,6 +77,18 @@ char *file_read_for(void *context, const char *path, size_t bytes_max, size_t *l
     return file_read(path, bytes_max, len, error);
 }
 
+char *file_beside(const char *other, const char *path)
+{
+    const char *slash = path[0] != '/' ? strrchr(other, '/') : NULL;
+    size_t dir_len = slash != NULL ? (size_t)(slash - other) + 1 : 0;
+    size_t size = dir_len + strlen(path) + 1;
+    char *beside = malloc(size);
+    if (beside != NULL) {
+        (void)snprintf(beside, size, "%.*s%s", (int)dir_len, other, path);
+    }
+    return beside;
+}
+
 static bool write_all(int fd, const char *bytes, size_t len)
 {
     while (len > 0) {

@@ -26,6 +26,9 @@ MUST_USE char *file_read(const char *path, size_t bytes_max, size_t *len,
 MUST_USE char *file_read_for(void *context, const char *path, size_t bytes_max,
                              size_t *len, const char **error);
 
+/** @return the path of a file as seen from the directory of another (free); NULL: no memory */
+MUST_USE char *file_beside(const char *other, const char *path);
+
 /**
  * Write a file whole: aside, under the name with the process's number and ".new" behind it,
  * then in the old one's place. What was there stays where this fails. Two processes may do

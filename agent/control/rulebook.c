@@ -10,6 +10,7 @@
 #include "agent/control/diags.h"
 #include "agent/control/keeper.h"
 #include "agent/control/sources.h"
+#include "agent/file.h"
 #include "agent/log.h"
 
 /* A set with what its workers count, from its compilation on. */
@@ -103,16 +104,8 @@ static bool find_clients(struct edition *edition, const char *rules_path)
     if (file == NULL) {
         return true;
     }
-    const char *slash = file->path[0] != '/' ? strrchr(rules_path, '/') : NULL;
-    size_t dir_len = slash != NULL ? (size_t)(slash - rules_path) + 1 : 0;
-    size_t size = dir_len + strlen(file->path) + 1;
-    edition->clients_path = malloc(size);
-    if (edition->clients_path == NULL) {
-        return false;
-    }
-    (void)snprintf(edition->clients_path, size, "%.*s%s", (int)dir_len, rules_path,
-                   file->path);
-    return true;
+    edition->clients_path = file_beside(rules_path, file->path);
+    return edition->clients_path != NULL;
 }
 
 /* The rules as one file, for the keeper, and the version that this makes them. */
@@ -653,7 +646,9 @@ static void refuse_clients(struct rulebook *book, enum clients_status status,
                            const char *reason)
 {
     struct clients_watch *watch = &book->clients;
+    bool are_rules_refused = book->arriving.set != NULL;
     bool is_news = status == CLIENTS_BAD || watch->is_asked
+                   || (are_rules_refused && book->report.error[0] == '\0')
                    || strcmp(book->report.clients.error, reason) != 0;
     watch->is_asked = false;
     if (status == CLIENTS_UNREAD) {
@@ -663,7 +658,7 @@ static void refuse_clients(struct rulebook *book, enum clients_status status,
         return;
     }
     report_clients_failure(book, reason);
-    if (book->arriving.set != NULL) {
+    if (are_rules_refused) {
         char error[RULEBOOK_ERROR_BYTES_MAX];
         tell_both(watch->path, reason, error);
         refuse(book, error);
@@ -683,8 +678,7 @@ static void ask_clients(struct rulebook *book)
         return;
     }
     watch->due_s = 0;
-    (void)watch_sees_change(watch->path,
-                            &watch->seen); /* what changes from here on is seen */
+    (void)watch_sees_change(watch->path, &watch->seen); /* what changes from here on */
     if (!clients_loader_load(&book->loader, watch->path, watch->kind)) {
         refuse_clients(book, CLIENTS_UNREAD, "no thread to read it");
     }

@@ -129,12 +129,29 @@ static void processes_do_not_meet(void **context)
     (void)unlink(path);
 }
 
+static void path_is_seen_from_a_directory(void **context)
+{
+    static const char *const cases[][3] = {
+        {"/etc/rules.yaml", "clients.csv", "/etc/clients.csv"},
+        {"a/b/rules.yaml", "../clients.csv", "a/b/../clients.csv"},
+        {"rules.yaml", "clients.csv", "clients.csv"},
+        {"/etc/rules.yaml", "/var/clients.csv", "/var/clients.csv"},
+    };
+    (void)context;
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        char *beside = file_beside(cases[i][0], cases[i][1]);
+        assert_string_equal(beside, cases[i][2]);
+        free(beside);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(files_up_to_the_bound_are_read_whole),
         cmocka_unit_test(what_cannot_be_read_says_why),
         cmocka_unit_test(fifo_holds_nobody),
+        cmocka_unit_test(path_is_seen_from_a_directory),
         cmocka_unit_test(processes_do_not_meet),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
