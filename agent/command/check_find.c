@@ -1,6 +1,9 @@
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "rules/clients.h"
+#include "rules/code.h"
 #include "rules/warn.h"
 
 #include "agent/clock.h"
@@ -67,6 +70,55 @@ static struct rules_file *read_rules(struct check_file *file, int64_t now_s)
     return rules_file_read(&source, file->diags);
 }
 
+/* Of a bad file of clients the first error, where the rules name it. */
+static void find_in_clients(struct check *check, const char *path, const char *text,
+                            size_t len)
+{
+    const struct rules_ast_clients *clients = &rules_file_ast(check->file)->clients;
+    struct rules_bytes bytes = {.ptr = (const uint8_t *)text, .len = len};
+    struct rules_diags *diags = malloc(sizeof(*diags));
+    if (diags == NULL) {
+        rules_file_diag(check->file, check->rules.diags, RULES_ERROR, clients->mark,
+                        rules_code_out_of_memory, "out of memory");
+        return;
+    }
+    rules_diags_init(diags, path);
+    rules_clients_free(rules_clients_load(bytes,
+                                          clients->slot == RULES_SLOT_IP
+                                              ? RULES_CLIENTS_ADDRESS
+                                              : RULES_CLIENTS_TEXT,
+                                          diags));
+    if (diags->n_errors > 0) {
+        const struct rules_diag *first = &diags->kept[0];
+        rules_file_diag(check->file, check->rules.diags, RULES_ERROR, clients->mark,
+                        first->code, "%.100s:%" PRIu32 ":%" PRIu32 ": %.120s", path,
+                        first->mark.line, first->mark.column, first->text);
+    }
+    free(diags);
+}
+
+static void read_clients(struct check *check)
+{
+    const struct rules_ast_clients *clients = &rules_file_ast(check->file)->clients;
+    if (clients->path == NULL) {
+        return;
+    }
+    const char *error = "out of memory";
+    size_t len = 0;
+    char *path = file_beside(check->rules.path, clients->path);
+    char *text = path != NULL ? file_read(path, RULES_CLIENTS_BYTES_MAX, &len, &error)
+                              : NULL;
+    if (text != NULL) {
+        find_in_clients(check, path, text, len);
+    } else {
+        rules_file_diag(check->file, check->rules.diags, RULES_ERROR, clients->mark,
+                        check_code_unreadable, "cannot read %.128s: %s",
+                        path != NULL ? path : clients->path, error);
+    }
+    free(text);
+    free(path);
+}
+
 static void find_in_spoe(struct check *check)
 {
     struct rules_arena arena = {NULL};
@@ -100,6 +152,7 @@ void check_find(struct check *check)
         struct rules_warn_place place = {.now_s = check->now_s,
                                          .n_hosts = check->options.load.n_hosts};
         rules_warn(check->file, &place, check->rules.diags);
+        read_clients(check);
         check_size_find(rules_file_ast(check->file), &check->options.load,
                         &check->size);
     }
