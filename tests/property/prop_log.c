@@ -123,8 +123,9 @@ static int64_t model_now(const struct log *log)
 static int64_t model_used(const struct log *log)
 {
     int64_t used = 0;
+    int64_t now_us = model_now(log);
     for (unsigned i = 0; i < log->n; i++) {
-        bool is_in = model_now(log) - log->events[i].at_us < per_us();
+        bool is_in = now_us - log->events[i].at_us < per_us();
         used += is_in ? log->events[i].cost : 0;
     }
     return used;
