@@ -29,7 +29,8 @@ static inline int64_t rules_date_to_days(struct rules_date date)
 /** The reverse. */
 static inline struct rules_date rules_date_of_days(int64_t days)
 {
-    int64_t year = 1969 + days / 366; /* never too late */
+    /* 400 years are 146097 days: this is the year, or not long before it */
+    int64_t year = 1969 + days * 400 / 146097;
     int64_t month = 1;
 
     while (rules_date_to_days((struct rules_date){year + 1, 1, 1}) <= days) {
