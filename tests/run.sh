@@ -81,6 +81,8 @@ run_long() {
         failed=1
     fi
     bash tests/install.sh service
+    export SEED=${SEED:-$(date +%s)}
+    echo "== SEED=$SEED from here on"
     run_tests slow ctest --preset release --label-regex long
     run_tests slow-asan env SCALE=0.1 ctest --preset asan --label-regex long --label-exclude e2e
     run_tests e2e-asan ctest --preset asan --parallel "$jobs" --label-regex e2e --label-exclude long

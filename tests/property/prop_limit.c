@@ -20,12 +20,17 @@ enum {
     TRACES = 3000,
     STEPS = 150,
     BACK_STEPS_MAX = 5,
+    WINDOWS = 5000, /* of a calendar: more than a trace lasts */
 };
+
+#define LONG_IDLE_US (31 * 86400 * (uint64_t)US_PER_S)
+#define START_US     (INT64_C(1800000000) * US_PER_S)
 
 struct event {
     int64_t at_us;
     int64_t cost;
     int64_t goes_us; /* after its delay, in whole ticks */
+    int window;      /* of the calendar */
 };
 
 /* The history of one trace: what was admitted, in order of time. */
@@ -36,7 +41,10 @@ struct history {
 
 struct trace {
     struct limit limit;
-    int64_t skew_us; /* by which clocks differ at most */
+    struct calendar calendar;
+    int64_t shortest_us;        /* of its windows */
+    int64_t starts_us[WINDOWS]; /* the agent's clock is the wall clock */
+    int64_t skew_us;            /* by which clocks differ at most */
     struct history admitted;
     struct limit_state state;
     int64_t now_us;
@@ -74,6 +82,48 @@ static void make_limit(struct prng *prng, struct limit *limit)
     }
 }
 
+/* Windows of a calendar: days, where the clocks are changed now and then, or months. */
+static void make_calendar(struct prng *prng, struct trace *t)
+{
+    static const int64_t days_h[] = {24, 24, 24, 24, 24, 24, 23, 25};
+    static const int64_t months_h[] = {31 * 24, 31 * 24, 30 * 24, 28 * 24};
+    bool has_months = prng_below(prng, 2) == 0;
+    const int64_t hour_us = 3600 * US_PER_S;
+    t->limit.calendar = &t->calendar;
+    t->limit.tick_us = has_months ? 10 * US_PER_S : US_PER_S;
+    t->limit.per_ticks = (has_months ? months_h[0] : days_h[7]) * hour_us
+                         / t->limit.tick_us;
+    t->shortest_us = (has_months ? months_h[3] : days_h[6]) * hour_us;
+    t->starts_us[0] = START_US - 86400 * US_PER_S;
+    for (int i = 1; i < WINDOWS; i++) {
+        int64_t hours = has_months ? months_h[prng_below(prng, 4)]
+                                   : days_h[prng_below(prng, 8)];
+        t->starts_us[i] = t->starts_us[i - 1] + hours * hour_us;
+    }
+}
+
+/* The window of a calendar that a moment is in. */
+static int find_window(const struct trace *t, int64_t us)
+{
+    int i = 0;
+    while (t->starts_us[i + 1] <= us) {
+        i++;
+    }
+    return i;
+}
+
+/* Ahead of need, as the agent does it: from the window on of who is last. */
+static void keep_calendar(struct trace *t)
+{
+    struct calendar_start starts[CALENDAR_STARTS];
+    int first = find_window(t, t->now_us - t->skew_us);
+    for (int i = 0; i < CALENDAR_STARTS; i++) {
+        int64_t us = t->starts_us[first + i];
+        starts[i] = (struct calendar_start){.number = us / US_PER_S, .us = us};
+    }
+    calendar_fill(&t->calendar, starts);
+}
+
 static bool is_window(const struct limit *limit)
 {
     return limit->algorithm == LIMIT_SLIDING_WINDOW
@@ -95,6 +145,18 @@ static wide bucket_level(const struct trace *t, int64_t now_ticks)
         at = tick;
     }
     return level;
+}
+
+/* What its own window holds x W, from the whole history. */
+static wide calendar_used(const struct trace *t, int64_t now_us)
+{
+    wide used = 0;
+    int window = find_window(t, now_us);
+    for (unsigned i = 0; i < t->admitted.n; i++) {
+        const struct event *event = &t->admitted.events[i];
+        used += event->window == window ? event->cost : 0;
+    }
+    return used * t->limit.per_ticks;
 }
 
 /* Estimate x W at a tick, from the whole history. */
@@ -121,7 +183,9 @@ static int64_t effective_us(const struct trace *t)
         return t->now_us;
     }
     int64_t stamp_us = t->admitted.events[t->admitted.n - 1].at_us;
-    if (is_window(&t->limit)) {
+    if (t->limit.calendar != NULL) {
+        stamp_us = t->starts_us[t->admitted.events[t->admitted.n - 1].window];
+    } else if (is_window(&t->limit)) {
         stamp_us -= stamp_us % per_us_of(&t->limit);
     }
     return t->now_us > stamp_us ? t->now_us : stamp_us;
@@ -130,6 +194,9 @@ static int64_t effective_us(const struct trace *t)
 static wide model_used(const struct trace *t)
 {
     int64_t now_ticks = effective_us(t) / t->limit.tick_us;
+    if (t->limit.calendar != NULL) {
+        return calendar_used(t, effective_us(t));
+    }
     return is_window(&t->limit) ? window_used(t, now_ticks)
                                 : bucket_level(t, now_ticks);
 }
@@ -225,6 +292,7 @@ static void step(struct trace *t, int64_t cost)
         assert_true(answer.delay_us == delay_us);
         assert_true(answer.delay_us <= t->limit.max_delay_ticks * t->limit.tick_us);
         struct event event = {.at_us = effective_us(t), .cost = cost};
+        event.window = t->limit.calendar != NULL ? find_window(t, event.at_us) : 0;
         event.goes_us = event.at_us / t->limit.tick_us * t->limit.tick_us
                         + answer.delay_us;
         t->admitted.events[t->admitted.n++] = event;
@@ -267,7 +335,7 @@ static void check_bound(const struct trace *t)
             int64_t span_us = goes_later ? to->goes_us - from->goes_us
                                          : to->at_us - from->at_us;
             sum += to->cost;
-            if (is_window(&t->limit) && span_us >= per_us_of(&t->limit)) {
+            if (is_window(&t->limit) && span_us >= t->shortest_us) {
                 break;
             }
             assert_true(
@@ -289,7 +357,8 @@ static int64_t random_pause_us(struct prng *prng, const struct limit *limit)
     case 2:
         return (int64_t)prng_below(prng, 3 * (uint64_t)per_us);
     case 3:
-        return limit->tick_us;
+        return prng_below(prng, 20) > 0 ? limit->tick_us
+                                        : (int64_t)prng_below(prng, LONG_IDLE_US);
     default:
         return (int64_t)prng_below(prng, 2 * (uint64_t)one_us);
     }
@@ -311,6 +380,28 @@ static int64_t random_cost(struct prng *prng, const struct limit *limit)
     }
 }
 
+/* Time goes on; by the calendar often to where a window turns. */
+static int64_t next_us(struct prng *prng, const struct trace *t)
+{
+    if (t->limit.calendar != NULL && prng_below(prng, 4) == 0) {
+        return t->starts_us[find_window(t, t->now_us) + 1]
+               + (int64_t)prng_below(prng, (uint64_t)t->skew_us);
+    }
+    return t->now_us + random_pause_us(prng, &t->limit);
+}
+
+static void begin_trace(struct prng *prng, struct trace *t)
+{
+    t->now_us = START_US + (int64_t)prng_below(prng, 86400 * (uint64_t)US_PER_S);
+    t->admitted.n = 0;
+    t->state = (struct limit_state){0};
+    make_limit(prng, &t->limit);
+    t->shortest_us = per_us_of(&t->limit);
+    if (t->limit.algorithm == LIMIT_FIXED_WINDOW && prng_below(prng, 2) == 0) {
+        make_calendar(prng, t);
+    }
+}
+
 static void traces_agree_with_the_model_and_keep_the_bounds(void **context)
 {
     (void)context;
@@ -319,17 +410,19 @@ static void traces_agree_with_the_model_and_keep_the_bounds(void **context)
     struct prng prng;
     prng_init(&prng, seed);
     static struct trace t;
-    for (int i = 0; i < TRACES; i++) {
-        t = (struct trace){.now_us = INT64_C(1800000000) * US_PER_S};
-        t.now_us += (int64_t)prng_below(&prng, 86400 * (uint64_t)US_PER_S);
-        make_limit(&prng, &t.limit);
+    for (int i = 0; i < prng_traces(TRACES); i++) {
+        begin_trace(&prng, &t);
         t.skew_us = i % 2 == 0 ? 5 * US_PER_MS : LIMIT_CLOCK_SLACK_US;
         for (int j = 0; j < STEPS; j++) {
             int64_t now_us = t.now_us;
+            if (t.limit.calendar != NULL) {
+                keep_calendar(&t);
+            }
             t.now_us -= (int64_t)(prng_below(&prng, 2)
                                   * prng_below(&prng, (uint64_t)t.skew_us + 1));
             step(&t, random_cost(&prng, &t.limit));
-            t.now_us = now_us + random_pause_us(&prng, &t.limit);
+            t.now_us = now_us;
+            t.now_us = next_us(&prng, &t);
         }
         check_bound(&t);
     }
@@ -397,7 +490,7 @@ static void clock_stepped_back_gives_one_size_more_and_locks_nobody_out(void **c
     print_message("SEED=%llu\n", (unsigned long long)seed);
     struct prng prng;
     prng_init(&prng, seed);
-    for (int i = 0; i < TRACES; i++) {
+    for (int i = 0; i < prng_traces(TRACES); i++) {
         struct limit limit;
         make_limit(&prng, &limit);
         step_clock_back(&prng, &limit);

@@ -233,7 +233,7 @@ static void traces_agree_with_the_model_and_keep_the_bound(void **context)
     print_message("SEED=%llu\n", (unsigned long long)seed);
     struct prng prng;
     prng_init(&prng, seed);
-    for (int i = 0; i < TRACES; i++) {
+    for (int i = 0; i < prng_traces(TRACES); i++) {
         static struct log log;
         log = (struct log){0};
         begin_trace(&prng);
@@ -286,7 +286,7 @@ static void settled_is_as_if_it_had_been_taken_so(void **context)
     print_message("SEED=%llu\n", (unsigned long long)seed);
     struct prng prng;
     prng_init(&prng, seed);
-    for (int i = 0; i < TRACES; i++) {
+    for (int i = 0; i < prng_traces(TRACES); i++) {
         static struct log log;
         log = (struct log){0};
         begin_trace(&prng);
@@ -315,7 +315,7 @@ static void merged_is_what_one_log_would_hold(void **context)
     print_message("SEED=%llu\n", (unsigned long long)seed);
     struct prng prng;
     prng_init(&prng, seed);
-    for (int i = 0; i < TRACES; i++) {
+    for (int i = 0; i < prng_traces(TRACES); i++) {
         static struct log parts[2];
         static struct log whole;
         static uint64_t got[LOG_USED_MAX];
@@ -352,7 +352,7 @@ static void clock_stepped_back(void **context)
     (void)context;
     struct prng prng;
     prng_init(&prng, prng_seed(20261130));
-    for (int i = 0; i < TRACES; i++) {
+    for (int i = 0; i < prng_traces(TRACES); i++) {
         static struct log log;
         log = (struct log){0};
         begin_trace(&prng);

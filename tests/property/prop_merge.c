@@ -147,7 +147,7 @@ static void merged_is_what_one_counter_would_hold(void **context)
     print_message("SEED=%llu\n", (unsigned long long)seed);
     struct prng prng;
     prng_init(&prng, seed);
-    for (int i = 0; i < TRACES; i++) {
+    for (int i = 0; i < prng_traces(TRACES); i++) {
         struct trace t = {.began_us = {INT64_MAX, INT64_MAX}, .now_us = START_US};
         t.now_us += (int64_t)prng_below(&prng, 86400 * (uint64_t)US_PER_S);
         make_limit(&prng, &t.limit);

@@ -297,7 +297,7 @@ static void settled_is_as_if_it_had_been_taken_so(void **context)
     struct prng prng;
     prng_init(&prng, seed);
     static struct trace t;
-    for (int i = 0; i < TRACES; i++) {
+    for (int i = 0; i < prng_traces(TRACES); i++) {
         t = (struct trace){.now_us = START_US};
         t.now_us += (int64_t)prng_below(&prng, 86400 * (uint64_t)US_PER_S);
         make_limit(&prng, &t.limit);
@@ -330,7 +330,7 @@ static void no_correction_goes_below_zero_or_beyond_one_size_of_debt(void **cont
     print_message("SEED=%llu\n", (unsigned long long)seed);
     struct prng prng;
     prng_init(&prng, seed);
-    for (int i = 0; i < TRACES; i++) {
+    for (int i = 0; i < prng_traces(TRACES); i++) {
         struct trace t = {.now_us = START_US};
         make_limit(&prng, &t.limit);
         wide most = 2 * (wide)t.limit.size * t.limit.per_ticks;

@@ -2,7 +2,8 @@
  * @file tests/support/prng.h  Seeded random numbers for property tests (splitmix64).
  *
  * Model:     the same seed gives the same numbers on every machine. The environment
- *            variable SEED overrides the seed of a test; a failure prints it.
+ *            variable SEED overrides the seed of a test; a failure prints it. TRACES
+ *            says how often instead of how often the test says.
  * Ownership: the caller's struct.
  * Threads:   one struct, one thread.
  * Errors:    none.
@@ -23,6 +24,16 @@ static inline uint64_t prng_seed(uint64_t fallback)
 {
     const char *text = getenv("SEED"); /* NOLINT(concurrency-mt-unsafe) */
     return text ? strtoull(text, NULL, 0) : fallback;
+}
+
+/** @return the number in the environment variable TRACES, of which SCALE is a share, else
+ *  `fallback`: how often a law is tried. */
+static inline int prng_traces(int fallback)
+{
+    const char *traces = getenv("TRACES"); /* NOLINT(concurrency-mt-unsafe) */
+    const char *scale = getenv("SCALE");   /* NOLINT(concurrency-mt-unsafe) */
+    double n = traces ? strtod(traces, NULL) : fallback;
+    return (int)(traces && scale ? n * strtod(scale, NULL) : n);
 }
 
 static inline void prng_init(struct prng *p, uint64_t seed)
