@@ -206,6 +206,80 @@ static void bucket_tenths_of_a_second(void **context)
     answer = take(&limit, &state, MINUTE_START_US, 7);
     assert_int_equal(answer.remaining, 0);
     assert_int_equal(answer.reset_us, US_PER_S);
+    answer = take(&limit, &state, MINUTE_START_US + US_PER_S, 1000); /* it is full */
+    assert_false(answer.is_allowed);
+    assert_int_equal(answer.remaining, 10);
+    assert_true(answer.retry_us == LIMIT_NEVER);
+}
+
+/* A thousand and more a second are counted as any other. */
+static void high_rates_limit(void **context)
+{
+    (void)context;
+    static const int64_t RATES[] = {2000, 6000, 8000};
+    for (int i = 0; i < 3; i++) {
+        struct limit limits[] = {sliding(RATES[i], US_PER_S),
+                                 bucket(RATES[i], RATES[i], US_PER_S),
+                                 fixed(RATES[i], US_PER_S)};
+        for (int j = 0; j < 3; j++) {
+            struct limit_state state = {0};
+            assert_int_equal(take(&limits[j], &state, MINUTE_START_US, 1).remaining,
+                             RATES[i] - 1);
+            assert_int_equal(take(&limits[j], &state, MINUTE_START_US, 100).remaining,
+                             RATES[i] - 101);
+            assert_int_equal(pass(&limits[j], &state, MINUTE_START_US, RATES[i]),
+                             RATES[i] - 101);
+        }
+    }
+}
+
+/* 100 are spent, 3 s pass: 3 are there again, not 100. */
+static void bucket_refills_by_what_has_passed(void **context)
+{
+    (void)context;
+    struct limit limit = bucket(1, 100, US_PER_S);
+    struct limit_state state = {0};
+    assert_int_equal(pass(&limit, &state, MINUTE_START_US, 200), 100);
+    assert_int_equal(pass(&limit, &state, MINUTE_START_US + 3 * US_PER_S, 200), 3);
+    limit = bucket(3, 1, US_PER_S);
+    state = (struct limit_state){0};
+    assert_int_equal(pass(&limit, &state, MINUTE_START_US, 1), 1);
+    assert_int_equal(pass(&limit, &state, MINUTE_START_US + 100000, 1), 0);
+    limit = bucket(1, 1, 10 * US_PER_S);
+    state = (struct limit_state){0};
+    assert_int_equal(pass(&limit, &state, MINUTE_START_US, 1), 1);
+    assert_int_equal(pass(&limit, &state, MINUTE_START_US + 2 * US_PER_S, 1), 0);
+    assert_int_equal(pass(&limit, &state, MINUTE_START_US + 10 * US_PER_S, 1), 1);
+}
+
+/* However long it was idle. */
+static void bucket_saves_no_more_than_its_size(void **context)
+{
+    (void)context;
+    struct limit limit = bucket(1, 2, US_PER_S);
+    struct limit_state state = {0};
+    int64_t at = MINUTE_START_US;
+    assert_int_equal(pass(&limit, &state, at, 3), 2);
+    at += 3600 * US_PER_S;
+    assert_int_equal(pass(&limit, &state, at, 3), 2);
+    for (int i = 1; i <= 10; i++) {
+        assert_int_equal(pass(&limit, &state, at + i * US_PER_S, 3), 1);
+    }
+}
+
+/* 6000 a minute are one in 10 ms: with a burst of 1 two in a millisecond are too many. */
+static void bucket_of_one_refuses_the_second_in_one_millisecond(void **context)
+{
+    (void)context;
+    struct limit limit = bucket(6000, 1, MINUTE_US);
+    struct limit_state state = {0};
+    assert_int_equal(pass(&limit, &state, MINUTE_START_US, 1), 1);
+    struct limit_answer answer = take(&limit, &state, MINUTE_START_US + 500, 1);
+    assert_false(answer.is_allowed);
+    assert_int_equal(answer.retry_us, 9500);
+    limit = bucket(6000, 2, MINUTE_US);
+    state = (struct limit_state){0};
+    assert_int_equal(pass(&limit, &state, MINUTE_START_US, 3), 2);
 }
 
 static void bucket_more_than_is_left_changes_nothing(void **context)
@@ -507,6 +581,10 @@ int main(void)
         cmocka_unit_test(bucket_200_in_2_s_a_minute_of_nothing_and_again),
         cmocka_unit_test(bucket_gcra_table),
         cmocka_unit_test(bucket_tenths_of_a_second),
+        cmocka_unit_test(high_rates_limit),
+        cmocka_unit_test(bucket_refills_by_what_has_passed),
+        cmocka_unit_test(bucket_saves_no_more_than_its_size),
+        cmocka_unit_test(bucket_of_one_refuses_the_second_in_one_millisecond),
         cmocka_unit_test(bucket_more_than_is_left_changes_nothing),
         cmocka_unit_test(exact_edge_passes),
         cmocka_unit_test(changed_numbers_keep_the_count),

@@ -370,6 +370,33 @@ static void use_keeps_a_counter_in_a_flood(void **context)
     assert_true(kept_in_a_flood(*context, 5, 0, 1) >= 9900);
 }
 
+/* Its memory is nobody else's before it is full again. */
+static void idle_counter_goes_on_where_it_was(void **context)
+{
+    static const struct limit slow = {
+        .algorithm = LIMIT_TOKEN_BUCKET,
+        .requests = 1,
+        .size = 100,
+        .per_ticks = US_PER_S,
+        .tick_us = 1,
+    };
+    struct fixture *f = *context;
+    for (int i = 0; i < 101; i++) {
+        assert_int_equal(take_one(f, &slow, 0, "spent", START_US), i < 100);
+    }
+    for (int s = 1; s <= 3; s++) {
+        char key[16];
+        for (int i = 0; i < 1000; i++) {
+            (void)snprintf(key, sizeof(key), "%d-%d", s, i);
+            assert_true(take_one(f, &slow, 0, key, START_US + s * US_PER_S));
+        }
+    }
+    for (int i = 0; i < 4; i++) {
+        assert_int_equal(take_one(f, &slow, 0, "spent", START_US + 3 * US_PER_S),
+                         i < 3);
+    }
+}
+
 static void expired_counters_make_room_without_eviction(void **context)
 {
     struct fixture *f = *context;
@@ -935,6 +962,7 @@ int main(void)
         TEST(refusals_keep_their_counter_in_a_flood),
         TEST(refusals_keep_their_counter_in_a_flood_of_used_keys),
         TEST(use_keeps_a_counter_in_a_flood),
+        TEST(idle_counter_goes_on_where_it_was),
         TEST(expired_counters_make_room_without_eviction),
         TEST(sixteen_new_counters_of_one_take_keep_apart),
         TEST(racing_threads_admit_exactly_the_limit),

@@ -169,6 +169,31 @@ static void test_groups(void **state)
     }
 }
 
+static void expect_group(const char *text, uint8_t bits, const char *want)
+{
+    struct rules_address address = rules_address_parse(bytes_of(text));
+    uint8_t room[RULES_NETWORK_KEY_BYTES_MAX];
+    uint8_t whole[16] = {0};
+    uint8_t in6[16];
+    struct rules_bytes group = rules_address_group(rules_address_bytes(&address),
+                                                   (struct rules_ip_prefix){32, bits},
+                                                   room);
+
+    assert_int_equal(group.len, (bits + 7) / 8);
+    memcpy(whole, group.ptr, group.len);
+    assert_int_equal(inet_pton(AF_INET6, want, in6), 1);
+    assert_memory_equal(whole, in6, sizeof whole);
+}
+
+static void test_groups_of_addresses(void **state)
+{
+    (void)state;
+    expect_group("2001:db8:1234:5678::1.2.3.4", 56, "2001:db8:1234:5600::");
+    expect_group("0123:4567:89ab:cdef::1", 56, "123:4567:89ab:cd00::");
+    expect_group("0123:4567:89ab:cdef::1", 63, "123:4567:89ab:cdee::");
+    expect_group("::1", 56, "::");
+}
+
 static const struct {
     const char *text;
     enum rules_network_status status;
@@ -243,9 +268,13 @@ static void test_network_keys(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_texts),          cmocka_unit_test(test_no_addresses),
-        cmocka_unit_test(test_like_inet_pton), cmocka_unit_test(test_bytes),
-        cmocka_unit_test(test_groups),         cmocka_unit_test(test_network_texts),
+        cmocka_unit_test(test_texts),
+        cmocka_unit_test(test_no_addresses),
+        cmocka_unit_test(test_like_inet_pton),
+        cmocka_unit_test(test_bytes),
+        cmocka_unit_test(test_groups),
+        cmocka_unit_test(test_groups_of_addresses),
+        cmocka_unit_test(test_network_texts),
         cmocka_unit_test(test_network_keys),
     };
 

@@ -60,6 +60,78 @@ static void test_long_values(void **state)
     assert_memory_equal(key + 67 + 64, digest, 32);
 }
 
+struct key {
+    size_t len;
+    uint8_t bytes[2 * RULES_KEY_PART_BYTES_MAX];
+};
+
+/** A key of one part, or of two where `second` is there. */
+static struct key key_of(struct rules_bytes first, const char *second)
+{
+    struct key key = {.len = 0};
+
+    key.len += rules_key_put_text(key.bytes, bytes_of("a"), first);
+    if (second != NULL) {
+        key.len += rules_key_put_text(key.bytes + key.len, bytes_of("b"),
+                                      bytes_of(second));
+    }
+    return key;
+}
+
+static void expect_all_different(const struct key *keys, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        for (size_t j = 0; j < i; j++) {
+            assert_false(keys[i].len == keys[j].len
+                         && memcmp(keys[i].bytes, keys[j].bytes, keys[i].len) == 0);
+        }
+    }
+}
+
+static void test_values_that_run_together(void **state)
+{
+    const struct key keys[] = {
+        key_of(bytes_of("a_b"), "c"),    key_of(bytes_of("a"), "b_c"),
+        key_of(bytes_of("a_b"), NULL),   key_of(bytes_of("a"), "b"),
+        key_of(bytes_of("a_b_c"), NULL), key_of(bytes_of("a_bc"), NULL),
+    };
+
+    (void)state;
+    expect_all_different(keys, sizeof keys / sizeof keys[0]);
+}
+
+/** Whatever stands in them; the longest differ in their last byte only. */
+static void test_values_of_any_bytes(void **state)
+{
+    static uint8_t longest[2][1 << 20];
+    struct rules_bytes values[] = {
+        {(const uint8_t *)"a", 1},
+        {(const uint8_t *)"a\0", 2},
+        {(const uint8_t *)"a\0b", 3},
+        bytes_of(" a"),
+        bytes_of("{a}"),
+        bytes_of("a:"),
+        bytes_of("a|b"),
+        bytes_of("a.b"),
+        bytes_of("a\r\n"),
+        bytes_of("\xc3\xa9"), /* one letter, in two normal forms */
+        bytes_of("e\xcc\x81"),
+        bytes_of("0123456789012345678901234567890123x"),
+        bytes_of("0123456789012345678901234567890123y"),
+        {longest[0], sizeof longest[0]},
+        {longest[1], sizeof longest[1]},
+    };
+    struct key keys[sizeof values / sizeof values[0]];
+
+    (void)state;
+    longest[1][sizeof longest[1] - 1] = 1;
+    for (size_t i = 0; i < sizeof values / sizeof values[0]; i++) {
+        keys[i] = key_of(values[i], NULL);
+        assert_in_range(keys[i].len, 1, RULES_KEY_PART_BYTES_MAX);
+    }
+    expect_all_different(keys, sizeof values / sizeof values[0]);
+}
+
 /** Which keys are in a share never changes, and a share lies inside a larger one. */
 static void test_shares(void **state)
 {
@@ -110,6 +182,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_bytes),
         cmocka_unit_test(test_long_values),
+        cmocka_unit_test(test_values_that_run_together),
+        cmocka_unit_test(test_values_of_any_bytes),
         cmocka_unit_test(test_shares),
         cmocka_unit_test(test_share_sizes),
     };
