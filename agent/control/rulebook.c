@@ -206,9 +206,23 @@ static bool make_counters(struct edition *edition, unsigned n)
     return true;
 }
 
+/* Rules that are larger when they are printed than a file may be are kept as they are. */
+static void keep_as_it_is(struct edition *edition)
+{
+    char *text = sources_copy(edition->sources, &edition->copy_len);
+    if (text != NULL) {
+        free(edition->copy);
+        edition->copy = text;
+        edition->is_readable = true;
+    }
+}
+
 static void keep_last_good(struct rulebook *book)
 {
     struct edition *edition = &book->in_force;
+    if (!edition->is_readable) {
+        keep_as_it_is(edition);
+    }
     if (edition->is_readable) {
         keeper_keep(book->keeper, edition->copy, edition->copy_len);
         edition->copy = NULL;

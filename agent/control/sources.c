@@ -70,12 +70,21 @@ struct sources *sources_open(const char *path, struct watch *watch, const char *
     return sources;
 }
 
+static char *text_copy(const struct text *text, size_t *len)
+{
+    char *copy = malloc(text->len + 1);
+    if (copy != NULL) {
+        memcpy(copy, text->bytes, text->len + 1);
+        *len = text->len;
+    }
+    return copy;
+}
+
 static char *read_included(void *context, const char *path, size_t bytes_max,
                            size_t *len, const char **error)
 {
     struct sources *sources = context;
     const struct text *text = text_find(sources, path);
-    char *copy = NULL;
     (void)bytes_max; /* of all files alike */
     if (text == NULL) {
         text = text_add(sources, path, error);
@@ -83,14 +92,12 @@ static char *read_included(void *context, const char *path, size_t bytes_max,
     if (text == NULL) {
         return NULL;
     }
-    *error = "out of memory";
     if (text->bytes == NULL) {
         *error = text->error;
-    } else if ((copy = malloc(text->len + 1)) != NULL) {
-        memcpy(copy, text->bytes, text->len + 1);
-        *len = text->len;
+        return NULL;
     }
-    return copy;
+    *error = "out of memory";
+    return text_copy(text, len);
 }
 
 struct rules_file *sources_read(struct sources *sources, struct rules_diags *diags)
@@ -116,6 +123,11 @@ bool sources_are_incomplete(const struct sources *sources)
         }
     }
     return sources->is_short;
+}
+
+char *sources_copy(const struct sources *sources, size_t *len)
+{
+    return sources->n == 1 ? text_copy(&sources->texts[0], len) : NULL;
 }
 
 /* crypto_generichash fails only for lengths out of its range: these are constants. */

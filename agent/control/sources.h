@@ -36,6 +36,10 @@ MUST_USE struct rules_file *sources_read(struct sources *sources,
 /** @return whether a file that is included could not be read */
 bool sources_are_incomplete(const struct sources *sources);
 
+/** @return the text of rules that are one file, to be freed; NULL: they are several, or out
+ *  of memory */
+MUST_USE char *sources_copy(const struct sources *sources, size_t *len);
+
 /** Write what tells these texts from others. */
 void sources_digest(const struct sources *sources, char out[VERSION_BYTES]);
 

@@ -450,6 +450,54 @@ static void last_good_rules_are_one_file(void **context)
     first_rule_is("b");
 }
 
+/* One rule that is not as the defaults say makes all others say it themselves. */
+static const char *rules_that_are_large_when_printed(void)
+{
+    enum {
+        N_RULES = 9000,
+        RULE_BYTES_MAX = 64
+    };
+    static char text[N_RULES * RULE_BYTES_MAX + 512];
+    size_t len = (size_t)snprintf(text, sizeof(text),
+                                  "defaults: {soft: 5%%, mode: shadow, action: warn, "
+                                  "advertise: false, no_key: skip}\n" HEAD
+                                  "- {name: a, key: [], limit: {requests: 1, per: 1s}, "
+                                  "soft: off, mode: enforce, action: reject, "
+                                  "advertise: true, no_key: ip}\n");
+    for (unsigned i = 0; i < N_RULES; i++) {
+        len += (size_t)
+            snprintf(text + len, RULE_BYTES_MAX,
+                     "- {name: r%u, key: [], limit: {requests: 1, per: 1s}}\n", i);
+    }
+    return text;
+}
+
+static void rules_that_are_large_when_printed_are_kept_as_they_are(void **context)
+{
+    (void)context;
+    const char *text = rules_that_are_large_when_printed();
+    write_rules(text);
+    open_book();
+    close_book();
+    char *kept = read_text(f.last_good);
+    assert_string_equal(kept, text);
+    free(kept);
+}
+
+static void rules_in_several_files_that_would_be_too_large_are_not_kept(void **context)
+{
+    (void)context;
+    write_rules(ONE);
+    open_book();
+    write_text(f.part, rules_that_are_large_when_printed());
+    write_rules(INCLUDING);
+    until_changed(1);
+    close_book();
+    char *kept = read_text(f.last_good);
+    assert_string_equal(kept, ONE_KEPT);
+    free(kept);
+}
+
 /* A rule ends while the agent runs: the set is another one, the file the same. */
 static void rules_end_while_they_are_in_force(void **context)
 {
@@ -726,6 +774,8 @@ int main(void)
         TEST(included_file_that_changes_comes_into_force),
         TEST(included_file_that_is_missing_changes_nothing),
         TEST(last_good_rules_are_one_file),
+        TEST(rules_that_are_large_when_printed_are_kept_as_they_are),
+        TEST(rules_in_several_files_that_would_be_too_large_are_not_kept),
         TEST(rules_end_while_they_are_in_force),
         TEST(clients_that_change_come_into_force_alone),
         TEST(bad_clients_change_nothing),
