@@ -120,22 +120,32 @@ static void prefixes_try(struct finding *finding, const struct rules_len *len)
     }
 }
 
-static void networks_try(struct finding *finding, const struct rules_len *len)
+/** The networks of one descriptor stand together: its address is read once.
+ *  @return the first length of the next */
+static uint32_t networks_try(struct finding *finding, uint32_t first)
 {
-    struct rules_value view = rules_facts_view(finding->facts, len->slot);
-    uint8_t key[RULES_NETWORK_KEY_BYTES_MAX];
-    struct rules_address address;
-    size_t n;
+    const struct rules_set *set = finding->facts->set;
+    uint32_t slot = set->network_lens[first].slot;
+    struct rules_value view = rules_facts_view(finding->facts, slot);
+    struct rules_address address = {0};
+    uint32_t i = first;
 
-    if (view.type == RULES_ABSENT) {
-        return;
+    if (view.type != RULES_ABSENT) {
+        address = rules_value_address(view);
     }
-    address = rules_value_address(view);
-    if (address.len == len->bytes) {
-        n = rules_network_key(rules_address_bytes(&address), (uint8_t)len->bits, key);
-        value_try(finding, len->slot, RULES_VALUE_NETWORK, (struct rules_bytes){key, n},
-                  view);
+    for (; i < set->n_network_lens && set->network_lens[i].slot == slot; i++) {
+        const struct rules_len *len = &set->network_lens[i];
+        uint8_t key[RULES_NETWORK_KEY_BYTES_MAX];
+
+        if (address.len == len->bytes) {
+            size_t n = rules_network_key(rules_address_bytes(&address),
+                                         (uint8_t)len->bits, key);
+
+            value_try(finding, slot, RULES_VALUE_NETWORK, (struct rules_bytes){key, n},
+                      view);
+        }
     }
+    return i;
 }
 
 /** @return the child of a node for a segment, or RULES_NONE */
@@ -207,8 +217,8 @@ static void rules_find(struct finding *finding)
     for (uint32_t i = 0; i < set->n_prefix_lens; i++) {
         prefixes_try(finding, &set->prefix_lens[i]);
     }
-    for (uint32_t i = 0; i < set->n_network_lens; i++) {
-        networks_try(finding, &set->network_lens[i]);
+    for (uint32_t i = 0; i < set->n_network_lens;) {
+        i = networks_try(finding, i);
     }
     for (uint32_t i = 0; i < set->n_pattern_slots; i++) {
         struct rules_value view = rules_facts_view(finding->facts,

@@ -63,18 +63,18 @@ struct rules_address rules_value_address(struct rules_value view)
     return address;
 }
 
-/** @return whether one of the networks of a length holds the value */
+/** @return whether one of the networks of a length holds an address */
 static bool networks_have(const struct rules_condition *condition,
-                          const struct rules_len *len, struct rules_value view)
+                          const struct rules_len *len,
+                          const struct rules_address *address)
 {
-    struct rules_address address = rules_value_address(view);
     uint8_t key[RULES_NETWORK_KEY_BYTES_MAX];
     size_t n;
 
-    if (address.len != len->bytes) {
+    if (address->len != len->bytes) {
         return false;
     }
-    n = rules_network_key(rules_address_bytes(&address), (uint8_t)len->bits, key);
+    n = rules_network_key(rules_address_bytes(address), (uint8_t)len->bits, key);
     return values_have(condition->networks, condition->n_networks,
                        (struct rules_bytes){key, n});
 }
@@ -94,14 +94,14 @@ static bool exact_have(const struct rules_condition *condition, struct rules_val
                : values_have(condition->texts, condition->n_texts, view.bytes);
 }
 
-static uint32_t ways_count(const struct rules_condition *condition)
+/** Of the ways that come before networks. */
+static uint32_t plain_ways_count(const struct rules_condition *condition)
 {
-    return condition->n_wild + (condition->n_texts > 0) + condition->n_prefix_lens
-           + condition->n_network_lens;
+    return condition->n_wild + (condition->n_texts > 0) + condition->n_prefix_lens;
 }
 
-static bool way_matches(const struct rules_condition *condition, uint32_t way,
-                        struct rules_value view)
+static bool plain_way_matches(const struct rules_condition *condition, uint32_t way,
+                              struct rules_value view)
 {
     if (way < condition->n_wild) {
         return view.type == RULES_TEXT
@@ -111,18 +111,26 @@ static bool way_matches(const struct rules_condition *condition, uint32_t way,
     if (condition->n_texts > 0 && way-- == 0) {
         return exact_have(condition, view);
     }
-    if (way < condition->n_prefix_lens) {
-        return prefixes_have(condition, &condition->prefix_lens[way], view);
-    }
-    way -= condition->n_prefix_lens;
-    return networks_have(condition, &condition->network_lens[way], view);
+    return prefixes_have(condition, &condition->prefix_lens[way], view);
 }
 
 bool rules_ways_match(const struct rules_condition *condition, uint32_t n_ways,
                       struct rules_value view)
 {
-    for (uint32_t i = 0; i < n_ways; i++) {
-        if (way_matches(condition, i, view)) {
+    uint32_t n_plain = plain_ways_count(condition);
+    struct rules_address address;
+
+    for (uint32_t i = 0; i < n_ways && i < n_plain; i++) {
+        if (plain_way_matches(condition, i, view)) {
+            return true;
+        }
+    }
+    if (n_ways <= n_plain) {
+        return false;
+    }
+    address = rules_value_address(view);
+    for (uint32_t i = 0; i < n_ways - n_plain; i++) {
+        if (networks_have(condition, &condition->network_lens[i], &address)) {
             return true;
         }
     }
@@ -133,7 +141,7 @@ bool rules_condition_holds(const struct rules_facts *facts,
                            const struct rules_condition *condition)
 {
     struct rules_value view = rules_facts_view(facts, condition->slot);
-    uint32_t n_ways = ways_count(condition);
+    uint32_t n_ways = plain_ways_count(condition) + condition->n_network_lens;
     bool is_match = view.type != RULES_ABSENT
                     && (n_ways == 0 || rules_ways_match(condition, n_ways, view));
 

@@ -1,5 +1,7 @@
 #include "rules/index.h"
 
+#include <stdlib.h>
+
 #include "rules/path.h"
 
 struct indexer {
@@ -363,6 +365,14 @@ static void rules_file(struct indexer *x)
     }
 }
 
+static int len_compare(const void *left, const void *right)
+{
+    const struct rules_len *a = left;
+    const struct rules_len *b = right;
+
+    return (a->slot > b->slot) - (a->slot < b->slot);
+}
+
 bool rules_index_build(struct rules_set *set)
 {
     struct indexer x = {.set = set};
@@ -376,6 +386,8 @@ bool rules_index_build(struct rules_set *set)
     }
     if (is_built) {
         rules_file(&x);
+        qsort(set->network_lens, set->n_network_lens, sizeof *set->network_lens,
+              len_compare); /* one descriptor's stand together */
     }
     rules_arena_fini(&x.scratch);
     return is_built;
