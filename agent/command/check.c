@@ -19,10 +19,13 @@ static void print_usage(FILE *out)
         "rule lets through at most.\n\n"
         "  -c, --config FILE    agent.yaml: how many hosts there are\n"
         "      --spoe FILE      HAProxy's SPOE file: whether it sends what the rules need\n"
+        "      --against OLD    a rules file: what changes for whom when FILE takes its\n"
+        "                       place, and which counters begin anew\n"
         "      --keys K         clients at a time: the memory that a host needs for them\n"
         "      --rate R         requests a second, of all hosts\n"
         "      --nodes N        hosts (default: as agent.yaml says, else 1)\n"
         "      --strict         a warning is an error\n"
+        "      --json           all of it as one JSON object\n"
         "      --help\n\n"
         "Exit code: 0 the file is good, 1 it is refused, or cannot be read, 2 usage.\n",
         out);
@@ -31,6 +34,8 @@ static void print_usage(FILE *out)
 enum option_id {
     OPTION_CONFIG = 'c',
     OPTION_SPOE = 256,
+    OPTION_AGAINST,
+    OPTION_JSON,
     OPTION_KEYS,
     OPTION_RATE,
     OPTION_NODES,
@@ -41,6 +46,8 @@ enum option_id {
 static const struct option long_options[] = {
     {"config", required_argument, NULL, OPTION_CONFIG},
     {"spoe", required_argument, NULL, OPTION_SPOE},
+    {"against", required_argument, NULL, OPTION_AGAINST},
+    {"json", no_argument, NULL, OPTION_JSON},
     {"keys", required_argument, NULL, OPTION_KEYS},
     {"rate", required_argument, NULL, OPTION_RATE},
     {"nodes", required_argument, NULL, OPTION_NODES},
@@ -80,6 +87,12 @@ static bool set_option(struct check_options *options, int id, const char *text)
         return true;
     case OPTION_SPOE:
         options->spoe_path = text;
+        return true;
+    case OPTION_AGAINST:
+        options->old_path = text;
+        return true;
+    case OPTION_JSON:
+        options->wants_json = true;
         return true;
     case OPTION_KEYS:
         return read_number("--keys", text, CHECK_KEYS_MAX, &options->load.n_keys);
@@ -135,22 +148,33 @@ static bool read_config(struct check_options *options)
     return true;
 }
 
+static bool print(const struct check *check)
+{
+    if (check->options.wants_json && !check_print_json(check, stdout)) {
+        (void)fputs("check: the JSON could not be written, or memory ran out\n",
+                    stderr);
+        return false;
+    }
+    if (!check->options.wants_json) {
+        check_print(check, stdout);
+    }
+    if (fflush(stdout) != 0) {
+        (void)fputs("check: standard output cannot be written\n", stderr);
+        return false;
+    }
+    return check_verdict_find(check).n_errors == 0;
+}
+
 static int run(const struct check_options *options)
 {
     struct check check;
     bool is_ok = false;
-    if (check_init(&check, options, clock_wall_us() / US_PER_S)) {
-        check_find(&check);
-        check_print(&check, stdout);
-        is_ok = check_is_ok(&check);
+    if (check_init(&check, options, clock_wall_us() / US_PER_S) && check_find(&check)) {
+        is_ok = print(&check);
     } else {
         (void)fputs("check: out of memory\n", stderr);
     }
     check_fini(&check);
-    if (fflush(stdout) != 0) {
-        (void)fputs("check: standard output cannot be written\n", stderr);
-        is_ok = false;
-    }
     return is_ok ? EXIT_CODE_OK : EXIT_CODE_FAILED;
 }
 

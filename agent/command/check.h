@@ -5,8 +5,7 @@
  *            found; prints all of it, for people or as JSON.
  * Ownership: check_init / check_fini.
  * Threads:   one thread.
- * Errors:    what is wrong with a file is a diagnostic; only that and problems of the
- *            system (no memory, output that cannot be written) make check fail.
+ * Errors:    what is wrong with a file is a diagnostic; false when memory ran out.
  * Limits:    those of the readers.
  */
 #ifndef AGENT_COMMAND_CHECK_H
@@ -17,6 +16,7 @@
 #include "rules/file.h"
 
 #include "agent/base.h"
+#include "agent/command/check_against.h"
 #include "agent/command/check_size.h"
 
 /** What the command line says. */
@@ -33,20 +33,37 @@ struct check_options {
 
 /** A file that was read, and what was found in it. */
 struct check_file {
-    const char *path;
+    const char *path; /* NULL: there is none to read */
     char *text;
     size_t len;
     struct rules_diags *diags;
 };
 
+/** The files, in the order in which people are told of them. */
+enum check_file_idx {
+    CHECK_RULES = 0,
+    CHECK_CLIENTS, /* that the rules name */
+    CHECK_OLD,
+    CHECK_SPOE,
+    CHECK_FILES, /* how many */
+};
+
 struct check {
     struct check_options options;
     int64_t now_s;
-    struct check_file rules;
-    struct check_file old;   /* path NULL: not given */
-    struct check_file spoe;  /* the same */
+    struct check_file files[CHECK_FILES];
     struct rules_file *file; /* NULL: it has errors */
-    struct check_size size;  /* where options.load has keys */
+    char *clients_path;
+    uint32_t n_clients;
+    struct check_size size;      /* where options.load has keys */
+    struct rules_file *old_file; /* NULL: not given, or it has errors */
+    struct check_changes changes;
+};
+
+/** What was found, in numbers. */
+struct check_verdict {
+    uint32_t n_errors; /* 0: the file is good */
+    uint32_t n_warnings;
 };
 
 /** @param now_s  Unix time: what rules end by is compared with it */
@@ -54,13 +71,15 @@ MUST_USE bool check_init(struct check *check, const struct check_options *option
                          int64_t now_s);
 void check_fini(struct check *check);
 
-/** Read all files and look at them. */
-void check_find(struct check *check);
+/** Read all files and look at them. @return false when memory ran out */
+MUST_USE bool check_find(struct check *check);
 
-/** @return whether nothing was refused; with --strict, nothing doubted either */
-bool check_is_ok(const struct check *check);
+struct check_verdict check_verdict_find(const struct check *check);
 
 /** Print what was found and what the rules mean, for people. */
 void check_print(const struct check *check, FILE *out);
+
+/** Print the same as one JSON object. @return false when memory ran out */
+MUST_USE bool check_print_json(const struct check *check, FILE *out);
 
 #endif

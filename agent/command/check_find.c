@@ -1,9 +1,7 @@
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "rules/clients.h"
-#include "rules/code.h"
 #include "rules/warn.h"
 
 #include "agent/clock.h"
@@ -28,18 +26,20 @@ static bool file_init(struct check_file *file, const char *path)
 bool check_init(struct check *check, const struct check_options *options, int64_t now_s)
 {
     *check = (struct check){.options = *options, .now_s = now_s};
-    return file_init(&check->rules, options->path)
-           && file_init(&check->old, options->old_path)
-           && file_init(&check->spoe, options->spoe_path);
+    return file_init(&check->files[CHECK_RULES], options->path)
+           && file_init(&check->files[CHECK_OLD], options->old_path)
+           && file_init(&check->files[CHECK_SPOE], options->spoe_path);
 }
 
 void check_fini(struct check *check)
 {
-    struct check_file *const files[] = {&check->rules, &check->old, &check->spoe};
     rules_file_free(check->file);
-    for (size_t i = 0; i < ARRAY_LEN(files); i++) {
-        free(files[i]->text);
-        free(files[i]->diags);
+    rules_file_free(check->old_file);
+    check_changes_fini(&check->changes);
+    free(check->clients_path);
+    for (size_t i = 0; i < CHECK_FILES; i++) {
+        free(check->files[i].text);
+        free(check->files[i].diags);
     }
 }
 
@@ -70,70 +70,75 @@ static struct rules_file *read_rules(struct check_file *file, int64_t now_s)
     return rules_file_read(&source, file->diags);
 }
 
-/* Of a bad file of clients the first error, where the rules name it. */
-static void find_in_clients(struct check *check, const char *path, const char *text,
-                            size_t len)
-{
-    const struct rules_ast_clients *clients = &rules_file_ast(check->file)->clients;
-    struct rules_bytes bytes = {.ptr = (const uint8_t *)text, .len = len};
-    struct rules_diags *diags = malloc(sizeof(*diags));
-    if (diags == NULL) {
-        rules_file_diag(check->file, check->rules.diags, RULES_ERROR, clients->mark,
-                        rules_code_out_of_memory, "out of memory");
-        return;
-    }
-    rules_diags_init(diags, path);
-    rules_clients_free(rules_clients_load(bytes,
-                                          clients->slot == RULES_SLOT_IP
-                                              ? RULES_CLIENTS_ADDRESS
-                                              : RULES_CLIENTS_TEXT,
-                                          diags));
-    if (diags->n_errors > 0) {
-        const struct rules_diag *first = &diags->kept[0];
-        rules_file_diag(check->file, check->rules.diags, RULES_ERROR, clients->mark,
-                        first->code, "%.100s:%" PRIu32 ":%" PRIu32 ": %.120s", path,
-                        first->mark.line, first->mark.column, first->text);
-    }
-    free(diags);
-}
-
-static void read_clients(struct check *check)
-{
-    const struct rules_ast_clients *clients = &rules_file_ast(check->file)->clients;
-    if (clients->path == NULL) {
-        return;
-    }
-    const char *error = "out of memory";
-    size_t len = 0;
-    char *path = file_beside(check->rules.path, clients->path);
-    char *text = path != NULL ? file_read(path, RULES_CLIENTS_BYTES_MAX, &len, &error)
-                              : NULL;
-    if (text != NULL) {
-        find_in_clients(check, path, text, len);
-    } else {
-        rules_file_diag(check->file, check->rules.diags, RULES_ERROR, clients->mark,
-                        check_code_unreadable, "cannot read %.128s: %s",
-                        path != NULL ? path : clients->path, error);
-    }
-    free(text);
-    free(path);
-}
-
 static void find_in_spoe(struct check *check)
 {
+    struct check_file *file = &check->files[CHECK_SPOE];
     struct rules_arena arena = {NULL};
     struct spoe_conf conf = {NULL};
-    if (!read_text(&check->spoe, SPOE_CONF_BYTES_MAX)) {
+    if (file->path == NULL || !read_text(file, SPOE_CONF_BYTES_MAX)) {
         return;
     }
-    struct rules_text text = {.bytes = check->spoe.text, .len = check->spoe.len};
-    spoe_conf_read(&text, &arena, check->spoe.diags, &conf);
-    if (check->file != NULL && check->spoe.diags->n_errors == 0) {
+    struct rules_text text = {.bytes = file->text, .len = file->len};
+    spoe_conf_read(&text, &arena, file->diags, &conf);
+    if (check->file != NULL && file->diags->n_errors == 0) {
         struct check_spoe spoe = {.text = &text, .conf = &conf};
-        check_spoe_find(&spoe, rules_file_ast(check->file), DEADLINE_US,
-                        check->spoe.diags);
+        check_spoe_find(&spoe, rules_file_ast(check->file), DEADLINE_US, file->diags);
     }
     rules_arena_fini(&arena);
+}
+
+/* @return false when memory ran out */
+static bool find_in_clients(struct check *check)
+{
+    const struct rules_ast *ast = rules_file_ast(check->file);
+    struct check_file *file = &check->files[CHECK_CLIENTS];
+    if (ast->clients.path == NULL) {
+        return true;
+    }
+    check->clients_path = file_beside(check->options.path, ast->clients.path);
+    if (check->clients_path == NULL || !file_init(file, check->clients_path)) {
+        file->path = NULL;
+        return false;
+    }
+    if (!read_text(file, RULES_CLIENTS_BYTES_MAX)) {
+        return true;
+    }
+    struct rules_bytes text = {.ptr = (const uint8_t *)file->text, .len = file->len};
+    struct rules_clients *clients = rules_clients_load(
+        text,
+        ast->clients.slot == RULES_SLOT_IP ? RULES_CLIENTS_ADDRESS : RULES_CLIENTS_TEXT,
+        file->diags);
+    check->n_clients = clients != NULL ? rules_clients_count(clients) : 0;
+    rules_clients_free(clients);
+    return true;
+}
+
+/* @return false when memory ran out */
+static bool compare(struct check *check)
+{
+    struct rules_diags *diags = check->files[CHECK_OLD].diags;
+    struct rules_set *old_set = rules_file_compile(check->old_file, check->now_s,
+                                                   diags);
+    struct rules_set *new_set = rules_file_compile(check->file, check->now_s, diags);
+    bool is_compared = false;
+    if (old_set != NULL && new_set != NULL) {
+        struct check_side old_side = {rules_file_ast(check->old_file), old_set};
+        struct check_side new_side = {rules_file_ast(check->file), new_set};
+        is_compared = check_against(&old_side, &new_side, &check->changes);
+    }
+    rules_set_free(old_set);
+    rules_set_free(new_set);
+    return is_compared;
+}
+
+/* What is to be said of a file that is right. @return false when memory ran out */
+static bool find_in_rules(struct check *check)
+{
+    struct rules_warn_place place = {.now_s = check->now_s,
+                                     .n_hosts = check->options.load.n_hosts};
+    rules_warn(check->file, &place, check->files[CHECK_RULES].diags);
+    check_size_find(rules_file_ast(check->file), &check->options.load, &check->size);
+    return find_in_clients(check) && (check->old_file == NULL || compare(check));
 }
 
 static void make_strict(struct rules_diags *diags)
@@ -145,34 +150,34 @@ static void make_strict(struct rules_diags *diags)
     diags->n_warnings = 0;
 }
 
-void check_find(struct check *check)
+bool check_find(struct check *check)
 {
-    check->file = read_rules(&check->rules, check->now_s);
+    struct check_file *files = check->files;
+    bool is_found = true;
+    check->file = read_rules(&files[CHECK_RULES], check->now_s);
+    if (files[CHECK_OLD].path != NULL) {
+        check->old_file = read_rules(&files[CHECK_OLD], check->now_s);
+    }
     if (check->file != NULL) {
-        struct rules_warn_place place = {.now_s = check->now_s,
-                                         .n_hosts = check->options.load.n_hosts};
-        rules_warn(check->file, &place, check->rules.diags);
-        read_clients(check);
-        check_size_find(rules_file_ast(check->file), &check->options.load,
-                        &check->size);
+        is_found = find_in_rules(check);
     }
-    if (check->spoe.path != NULL) {
-        find_in_spoe(check);
+    find_in_spoe(check);
+    for (size_t i = 0; check->options.is_strict && i < CHECK_FILES; i++) {
+        if (files[i].path != NULL) {
+            make_strict(files[i].diags);
+        }
     }
-    if (check->options.is_strict) {
-        make_strict(check->rules.diags);
-    }
-    if (check->options.is_strict && check->spoe.path != NULL) {
-        make_strict(check->spoe.diags);
-    }
+    return is_found;
 }
 
-bool check_is_ok(const struct check *check)
+struct check_verdict check_verdict_find(const struct check *check)
 {
-    const struct check_file *const files[] = {&check->rules, &check->old, &check->spoe};
-    bool is_ok = true;
-    for (size_t i = 0; i < ARRAY_LEN(files); i++) {
-        is_ok = is_ok && (files[i]->path == NULL || files[i]->diags->n_errors == 0);
+    struct check_verdict verdict = {0, 0};
+    for (size_t i = 0; i < CHECK_FILES; i++) {
+        if (check->files[i].path != NULL) {
+            verdict.n_errors += check->files[i].diags->n_errors;
+            verdict.n_warnings += check->files[i].diags->n_warnings;
+        }
     }
-    return is_ok;
+    return verdict;
 }

@@ -49,14 +49,20 @@ static bool is_address(const struct rules_ast_rule *rule)
            && rule->key[0].slots[0] == RULES_SLOT_IP;
 }
 
+static void print_match(FILE *out, const struct rules_ast *ast,
+                        const struct rules_ast_rule *rule)
+{
+    if (rule->match.n_conditions == 0) {
+        (void)fputs("every request", out);
+    }
+    words_match(ast, &rule->match, out);
+}
+
 static void print_who(const struct printer *p, const struct rules_ast_rule *rule)
 {
     struct rules_ip_prefix usual = RULES_IP_PREFIX_DEFAULT;
     begin(p, "for");
-    if (rule->match.n_conditions == 0) {
-        (void)fputs("every request", p->out);
-    }
-    words_match(p->ast, &rule->match, p->out);
+    print_match(p->out, p->ast, rule);
     end(p);
     begin(p, "key");
     words_key(p->ast, rule, p->out);
@@ -239,43 +245,115 @@ static void print_size(const struct printer *p)
     end(p);
 }
 
+/* Whom changes are for: told with the first of a rule. */
+static void print_changed_rule(const struct printer *p,
+                               const struct check_change *change)
+{
+    const struct rules_ast *ast = change->is_old ? rules_file_ast(p->check->old_file)
+                                                 : p->ast;
+    const struct rules_ast_rule *rule = change->rule;
+    if (rule == NULL) {
+        (void)fputs("\nthe file\n", p->out);
+        return;
+    }
+    (void)fprintf(p->out, "\n%s, for ", rule->name);
+    print_match(p->out, ast, rule);
+    (void)fputs(", by ", p->out);
+    words_key(ast, rule, p->out);
+    if (change->field == NULL && change->limit == NULL) {
+        (void)fputs(change->kind == CHECK_ADDED ? ": new" : ": gone", p->out);
+    }
+    end(p);
+}
+
+/* What has changed: burst.requests, limit burst, plans.gold, lists.block.ip */
+static void print_subject(const struct printer *p, const struct check_change *change)
+{
+    bool has_name = change->limit != NULL && change->limit[0] != '\0';
+    if (change->field == NULL) {
+        (void)fprintf(p->out, "    limit%s%s", has_name ? " " : "",
+                      has_name ? change->limit : "");
+    } else {
+        (void)fprintf(p->out, "    %s%s%s", has_name ? change->limit : "",
+                      has_name ? "." : "", change->field);
+    }
+}
+
+static void print_change(const struct printer *p, const struct check_change *change)
+{
+    print_subject(p, change);
+    switch (change->kind) {
+    case CHECK_ADDED:
+        (void)fprintf(p->out, ": new%s%s", change->to != NULL ? ": " : "",
+                      change->to != NULL ? change->to : "");
+        break;
+    case CHECK_REMOVED:
+        (void)fprintf(p->out, ": gone%s%s", change->from != NULL ? ": " : "",
+                      change->from != NULL ? change->from : "");
+        break;
+    case CHECK_CHANGED:
+        (void)fprintf(p->out, ": %s -> %s", change->from, change->to);
+        break;
+    case CHECK_STARTS_FULL:
+        (void)fputs(": starts full, with counters of its own", p->out);
+        break;
+    }
+    if (change->note != NULL) {
+        (void)fprintf(p->out, " (%s)", change->note);
+    }
+    end(p);
+}
+
+static void print_changes(const struct printer *p)
+{
+    const struct check_change *last = NULL;
+    (void)fprintf(p->out, "\nAgainst %s", p->check->options.old_path);
+    (void)fputs(p->check->changes.first == NULL ? ": nothing changes\n" : "\n", p->out);
+    for (const struct check_change *c = p->check->changes.first; c != NULL;
+         c = c->next) {
+        if (last == NULL || last->rule != c->rule) {
+            print_changed_rule(p, c);
+        }
+        if (c->field != NULL || c->limit != NULL) {
+            print_change(p, c);
+        }
+        last = c;
+    }
+}
+
 static void print_rules(const struct check *check, FILE *out)
 {
     struct printer p = {check, rules_file_ast(check->file), out};
     (void)fprintf(out, "domain %s\n", p.ast->domain);
+    if (check->files[CHECK_CLIENTS].path != NULL) {
+        (void)fprintf(out, "%" PRIu32 " clients with plans in %s\n", check->n_clients,
+                      check->files[CHECK_CLIENTS].path);
+    }
     for (uint32_t i = 0; i < p.ast->n_rules; i++) {
         print_rule(&p, &p.ast->rules[i]);
     }
     if (check->options.load.n_keys > 0) {
         print_size(&p);
     }
-    (void)fputc('\n', out);
-}
-
-static void print_verdict(const struct check *check, FILE *out)
-{
-    const struct check_file *const files[] = {&check->rules, &check->old, &check->spoe};
-    uint32_t n_errors = 0;
-    uint32_t n_warnings = 0;
-    for (size_t i = 0; i < ARRAY_LEN(files); i++) {
-        n_errors += files[i]->path != NULL ? files[i]->diags->n_errors : 0;
-        n_warnings += files[i]->path != NULL ? files[i]->diags->n_warnings : 0;
+    if (check->old_file != NULL) {
+        print_changes(&p);
     }
-    (void)fprintf(out, "%s: %s: %" PRIu32 " error%s, %" PRIu32 " warning%s\n",
-                  check->options.path, n_errors == 0 ? "ok" : "refused", n_errors,
-                  n_errors == 1 ? "" : "s", n_warnings, n_warnings == 1 ? "" : "s");
+    end(&p);
 }
 
 void check_print(const struct check *check, FILE *out)
 {
-    const struct check_file *const files[] = {&check->rules, &check->old, &check->spoe};
-    for (size_t i = 0; i < ARRAY_LEN(files); i++) {
-        if (files[i]->path != NULL) {
-            rules_diags_print(files[i]->diags, out);
+    struct check_verdict verdict = check_verdict_find(check);
+    for (size_t i = 0; i < CHECK_FILES; i++) {
+        if (check->files[i].path != NULL) {
+            rules_diags_print(check->files[i].diags, out);
         }
     }
-    if (check_is_ok(check)) {
+    if (verdict.n_errors == 0) {
         print_rules(check, out);
     }
-    print_verdict(check, out);
+    (void)fprintf(out, "%s: %s: %" PRIu32 " error%s, %" PRIu32 " warning%s\n",
+                  check->options.path, verdict.n_errors == 0 ? "ok" : "refused",
+                  verdict.n_errors, verdict.n_errors == 1 ? "" : "s",
+                  verdict.n_warnings, verdict.n_warnings == 1 ? "" : "s");
 }

@@ -239,3 +239,21 @@ void words_per(const struct rules_ast_limit *limit, FILE *out)
         (void)fputs(span, out);
     }
 }
+
+void words_plan(const struct rules_ast_rule *rule, const struct rules_ast_plan *plan,
+                FILE *out)
+{
+    if (plan->is_unlimited) {
+        (void)fputs("unlimited", out);
+        return;
+    }
+    if (rule->limits[0].name[0] == '\0') {
+        (void)fprintf(out, "%" PRId64, plan->numbers[0].requests);
+        return;
+    }
+    for (uint32_t i = 0; i < rule->n_limits; i++) {
+        (void)fprintf(out, "%s%s: %" PRId64, i > 0 ? ", " : "{", rule->limits[i].name,
+                      plan->numbers[i].requests);
+    }
+    (void)fputc('}', out);
+}

@@ -47,6 +47,9 @@ void words_charge(const struct rules_ast *ast, const struct rules_ast_rule *rule
 void words_mode(const struct rules_ast_rule *rule, FILE *out);
 /** Write a share in hundredths of a percent: 80%, 0.05%. */
 void words_share(int32_t permyriad, FILE *out);
+/** Write a plan: unlimited, 600, or {burst: 100, sustained: 6000}. */
+void words_plan(const struct rules_ast_rule *rule, const struct rules_ast_plan *plan,
+                FILE *out);
 /** Write the `per` of a limit: 60s, or day, and where it is not UTC: day in Europe/Paris. */
 void words_per(const struct rules_ast_limit *limit, FILE *out);
 

@@ -1,6 +1,7 @@
 /*
- * Each NAME.yaml is checked, against NAME.conf where there is one, as of a fixed day; what
- * check prints is in NAME.out. A first line "# check: hosts=3 keys=1000 rate=50
+ * Each NAME.yaml is checked, with NAME.conf as SPOE file and NAME.old as what was before
+ * where there are these, as of a fixed day; what check prints is in NAME.out, and in
+ * NAME.json. A first line "# check: hosts=3 keys=1000 rate=50
  * strict" has options. UPDATE_GOLDEN=1 in the environment writes these files anew.
  */
 #include <dirent.h>
@@ -52,11 +53,14 @@ static void read_options(const char *path, struct check_options *options)
     free(text);
 }
 
-static void note_codes(const struct check_file *file)
+static void note_codes(const struct check *check)
 {
-    for (uint32_t i = 0; file->path != NULL && i < file->diags->n_kept; i++) {
-        for (size_t j = 0; j < CHECK_CODES_COUNT; j++) {
-            is_seen[j] |= strcmp(file->diags->kept[i].code, check_codes[j]) == 0;
+    for (size_t i = 0; i < CHECK_FILES; i++) {
+        const struct rules_diags *diags = check->files[i].diags;
+        for (uint32_t j = 0; diags != NULL && j < diags->n_kept; j++) {
+            for (size_t k = 0; k < CHECK_CODES_COUNT; k++) {
+                is_seen[k] |= strcmp(diags->kept[j].code, check_codes[k]) == 0;
+            }
         }
     }
 }
@@ -90,23 +94,32 @@ static void expect_print(const struct check *check, print_fn *print, const char 
     free(got);
 }
 
+static void print_json(const struct check *check, FILE *out)
+{
+    assert_true(check_print_json(check, out));
+}
+
 static void check_stem(const char *stem)
 {
     char path[PATH_ROOM];
     char spoe_path[PATH_ROOM];
+    char old_path[PATH_ROOM];
     char out_path[PATH_ROOM];
     struct check_options options = {.path = path};
     struct check check;
     (void)snprintf(path, sizeof(path), FOLDER "%s.yaml", stem);
     (void)snprintf(spoe_path, sizeof(spoe_path), FOLDER "%s.conf", stem);
+    (void)snprintf(old_path, sizeof(old_path), FOLDER "%s.old", stem);
+    options.old_path = access(old_path, F_OK) == 0 ? old_path : NULL;
     options.spoe_path = access(spoe_path, F_OK) == 0 ? spoe_path : NULL;
     read_options(path, &options);
     assert_true(check_init(&check, &options, NOW_S));
-    check_find(&check);
+    assert_true(check_find(&check));
     (void)snprintf(out_path, sizeof(out_path), FOLDER "%s.out", stem);
     expect_print(&check, check_print, out_path);
-    note_codes(&check.rules);
-    note_codes(&check.spoe);
+    (void)snprintf(out_path, sizeof(out_path), FOLDER "%s.json", stem);
+    expect_print(&check, print_json, out_path);
+    note_codes(&check);
     check_fini(&check);
 }
 
@@ -137,11 +150,12 @@ static void missing_file(void **context)
                                     .load.n_hosts = 1};
     struct check check;
     assert_true(check_init(&check, &options, NOW_S));
-    check_find(&check);
-    assert_false(check_is_ok(&check));
-    assert_string_equal(check.rules.diags->kept[0].text, "No such file or directory");
-    assert_int_equal(check.spoe.diags->n_errors, 1);
-    note_codes(&check.rules);
+    assert_true(check_find(&check));
+    assert_int_equal(check_verdict_find(&check).n_errors, 2);
+    assert_string_equal(check.files[CHECK_RULES].diags->kept[0].text,
+                        "No such file or directory");
+    assert_int_equal(check.files[CHECK_SPOE].diags->n_errors, 1);
+    note_codes(&check);
     check_fini(&check);
 }
 
