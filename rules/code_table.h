@@ -87,6 +87,8 @@
     X(local_in_fleet, "local-in-fleet")       \
     X(no_end, "no-end")                       \
     X(only_addresses, "only-addresses")       \
+    X(open_on_login, "open-on-login")         \
+    X(policy_unused, "policy-unused")         \
     X(review_overdue, "review-overdue")       \
     X(shadowed_rule, "shadowed-rule")         \
     X(small_window, "small-window")           \

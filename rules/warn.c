@@ -16,9 +16,10 @@ struct warner {
     const struct rules_ast *ast;
     struct rules_warn_place place;
     struct rules_diags *diags;
-    int64_t n_steps;     /* left */
-    bool *is_overridden; /* of each rule: by another one that is in force */
-    bool is_cut_told;    /* more limits than a request can meet: said once */
+    int64_t n_steps;               /* left */
+    bool *is_overridden;           /* of each rule: by another one that is in force */
+    struct rules_mark policy_told; /* where the last useless one stands */
+    bool is_cut_told;              /* more limits than a request can meet: said once */
 };
 
 #define WARN(w, mark, code, ...) \
@@ -182,6 +183,54 @@ static bool slot_is(const struct warner *w, uint32_t slot, const char *name)
     struct rules_bytes text = w->ast->slots[slot];
 
     return text.len == strlen(name) && memcmp(text.ptr, name, text.len) == 0;
+}
+
+/** @return whether the path of a match leads to where guessing, or buying, pays */
+static bool is_sensitive(const struct rules_ast_condition *condition)
+{
+    static const char *const words[] = {"login", "otp", "password", "payment", "token"};
+
+    for (uint32_t i = 0; i < condition->n_values; i++) {
+        if (HAS_WORD(condition->values[i].text, words)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void open_check(struct warner *w, const struct rules_ast_rule *rule)
+{
+    for (uint32_t i = 0; i < rule->match.n_conditions; i++) {
+        const struct rules_ast_condition *condition = &rule->match.conditions[i];
+
+        if ((slot_is(w, condition->slot, "path")
+             || slot_is(w, condition->slot, "route"))
+            && !condition->is_negated && is_sensitive(condition)) {
+            WARN(w, rule->on_store_failure_mark, rules_code_open_on_login,
+                 "where its store fails, '%s' would let all through to where one in a "
+                 "thousand is too many",
+                 rule->name);
+            return;
+        }
+    }
+}
+
+/** One that stands in `defaults` is told once. */
+static void policy_check(struct warner *w, const struct rules_ast_rule *rule)
+{
+    struct rules_mark mark = rule->on_store_failure_mark;
+
+    if (mark.line == 0) {
+        return;
+    }
+    if (rules_mark_compare(mark, w->policy_told) != 0) {
+        WARN(w, mark, rules_code_policy_unused,
+             "'store: local' needs no other host, so it never fails");
+        w->policy_told = mark;
+    }
+    if (rule->on_store_failure.policy == RULES_FAILURE_OPEN) {
+        open_check(w, rule);
+    }
 }
 
 /** What HAProxy worked out about who asks: then the identity is not only claimed. */
@@ -468,6 +517,7 @@ static void rule_check(struct warner *w, const struct rules_ast_rule *rule)
     limits_check(w, rule);
     fleet_check(w, rule);
     claim_check(w, rule);
+    policy_check(w, rule);
 }
 
 void rules_warn(const struct rules_file *file, const struct rules_warn_place *place,

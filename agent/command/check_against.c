@@ -136,6 +136,31 @@ static void write_advertise(const struct rules_ast *ast,
     (void)fputs(rule->is_advertised ? "true" : "false", out);
 }
 
+static void write_key_text(const struct rules_ast *ast,
+                           const struct rules_ast_rule *rule, FILE *out)
+{
+    (void)ast;
+    (void)fputs(rule->is_key_hashed ? "hashed" : "readable", out);
+}
+
+static void write_tag(const struct rules_ast *ast, const struct rules_ast_rule *rule,
+                      FILE *out)
+{
+    (void)ast;
+    (void)fputc('[', out);
+    for (uint32_t i = 0; i < rule->n_tag; i++) {
+        (void)fprintf(out, "%s%s", i > 0 ? ", " : "", rule->tag[i]);
+    }
+    (void)fputc(']', out);
+}
+
+static void write_failure(const struct rules_ast *ast,
+                          const struct rules_ast_rule *rule, FILE *out)
+{
+    (void)ast;
+    words_failure(&rule->on_store_failure, out);
+}
+
 static const struct {
     const char *name;
     write_fn *write;
@@ -154,6 +179,9 @@ static const struct {
     {"action", write_action},
     {"mode", write_mode},
     {"advertise", write_advertise},
+    {"key_text", write_key_text},
+    {"tag", write_tag},
+    {"on_store_failure", write_failure},
 };
 
 /* A text that is written piece by piece, then kept with the changes. */
@@ -408,28 +436,38 @@ static struct rules_bytes name_bytes(const char *name)
     return (struct rules_bytes){(const uint8_t *)name, strlen(name)};
 }
 
+static void compare_rule(struct comparer *c, const struct rules_ast_rule *rule)
+{
+    uint32_t idx = rules_table_find(&c->old_rules, 0, name_bytes(rule->name));
+    if (idx == RULES_NONE) {
+        (void)add(c, CHECK_ADDED, rule, NULL);
+        return;
+    }
+    struct pair pair = {&c->old_side->ast->rules[idx], rule};
+    compare_fields(c, &pair);
+    compare_all_limits(c, &pair);
+    compare_plans(c, &pair);
+}
+
+static void find_removed(struct comparer *c, const struct rules_ast_rule *rule)
+{
+    if (rules_table_find(&c->new_rules, 0, name_bytes(rule->name)) == RULES_NONE) {
+        struct check_change *change = add(c, CHECK_REMOVED, rule, NULL);
+        if (change != NULL) {
+            change->is_old = true;
+        }
+    }
+}
+
 static void compare_rules(struct comparer *c)
 {
-    for (uint32_t i = 0; i < c->new_side->ast->n_rules; i++) {
-        const struct rules_ast_rule *rule = &c->new_side->ast->rules[i];
-        uint32_t idx = rules_table_find(&c->old_rules, 0, name_bytes(rule->name));
-        if (idx == RULES_NONE) {
-            (void)add(c, CHECK_ADDED, rule, NULL);
-            continue;
-        }
-        struct pair pair = {&c->old_side->ast->rules[idx], rule};
-        compare_fields(c, &pair);
-        compare_all_limits(c, &pair);
-        compare_plans(c, &pair);
+    const struct rules_ast *new_ast = c->new_side->ast;
+    const struct rules_ast *old_ast = c->old_side->ast;
+    for (uint32_t i = 0; i < new_ast->n_rules; i++) {
+        compare_rule(c, &new_ast->rules[i]);
     }
-    for (uint32_t i = 0; i < c->old_side->ast->n_rules; i++) {
-        const struct rules_ast_rule *rule = &c->old_side->ast->rules[i];
-        if (rules_table_find(&c->new_rules, 0, name_bytes(rule->name)) == RULES_NONE) {
-            struct check_change *change = add(c, CHECK_REMOVED, rule, NULL);
-            if (change != NULL) {
-                change->is_old = true;
-            }
-        }
+    for (uint32_t i = 0; i < old_ast->n_rules; i++) {
+        find_removed(c, &old_ast->rules[i]);
     }
 }
 

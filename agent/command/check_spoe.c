@@ -62,17 +62,6 @@ static void use_key(const struct rules_ast_rule *rule, struct use *uses)
     }
 }
 
-/* A plan is sent, or is that of a client who is. */
-static void use_plan(struct finder *f, const struct rules_ast_rule *rule)
-{
-    uint32_t slot = f->ast->clients.path != NULL ? f->ast->clients.slot
-                                                 : (uint32_t)f->ast->slot_plan;
-    use_add(f->at_check, slot, rule->name, "has plans");
-    if (rule->charge.is_settled) {
-        use_add(f->at_settle, slot, rule->name, "has plans");
-    }
-}
-
 static void use_rule(struct finder *f, const struct rules_ast_rule *rule)
 {
     static const char cost[] = "takes its cost from it";
@@ -90,8 +79,11 @@ static void use_rule(struct finder *f, const struct rules_ast_rule *rule)
         use_key(rule, f->at_settle);
         use_match(f->at_settle, &rule->charge.when, rule->name, "settles by it");
     }
-    if (rule->n_plans > 0) {
-        use_plan(f, rule);
+    if (rule->n_plans > 0 && f->ast->slot_plan >= 0) {
+        use_add(f->at_check, (uint32_t)f->ast->slot_plan, rule->name, "has plans");
+    }
+    if (rule->n_plans > 0 && f->ast->slot_plan >= 0 && rule->charge.is_settled) {
+        use_add(f->at_settle, (uint32_t)f->ast->slot_plan, rule->name, "has plans");
     }
 }
 

@@ -257,3 +257,24 @@ void words_plan(const struct rules_ast_rule *rule, const struct rules_ast_plan *
     }
     (void)fputc('}', out);
 }
+
+void words_failure(const struct rules_failure *failure, FILE *out)
+{
+    switch (failure->policy) {
+    case RULES_FAILURE_LOCAL:
+        if (failure->share_permyriad == 10000) {
+            (void)fputs("local", out); /* all of it */
+        } else {
+            (void)fputs("{local: ", out);
+            words_share(failure->share_permyriad, out);
+            (void)fputc('}', out);
+        }
+        break;
+    case RULES_FAILURE_OPEN:
+        (void)fputs("open", out);
+        break;
+    case RULES_FAILURE_CLOSED:
+        (void)fputs("closed", out);
+        break;
+    }
+}

@@ -50,6 +50,8 @@ void words_share(int32_t permyriad, FILE *out);
 /** Write a plan: unlimited, 600, or {burst: 100, sustained: 6000}. */
 void words_plan(const struct rules_ast_rule *rule, const struct rules_ast_plan *plan,
                 FILE *out);
+/** Write what happens where the store fails: local, {local: 50%}, open, closed. */
+void words_failure(const struct rules_failure *failure, FILE *out);
 /** Write the `per` of a limit: 60s, or day, and where it is not UTC: day in Europe/Paris. */
 void words_per(const struct rules_ast_limit *limit, FILE *out);
 

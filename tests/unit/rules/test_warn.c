@@ -170,6 +170,31 @@ static void test_keys(void **state)
     assert_string_equal(warned_keys("key: [ip]", "key: [user], mode: shadow"), "");
 }
 
+static void test_policies(void **state)
+{
+    (void)state;
+    assert_string_equal(warned_rule("on_store_failure: closed"), "4:policy-unused ");
+    assert_string_equal(warned_rule("on_store_failure: open, match: {path: /x/login}"),
+                        "4:policy-unused 4:open-on-login ");
+    assert_string_equal(
+        warned_rule("on_store_failure: open, match: {route: [a, '/pay/Payments/**']}"),
+        "4:policy-unused 4:open-on-login ");
+    assert_string_equal(warned_rule(
+                            "on_store_failure: open, match: {path: {not: /login}}"),
+                        "4:policy-unused ");
+    assert_string_equal(warned_rule(
+                            "on_store_failure: open, match: {path: /hotpot/bloginfo}"),
+                        "4:policy-unused ");
+    assert_string_equal(warned_rule("on_store_failure: open, match: {page: login}"),
+                        "4:policy-unused ");
+    assert_string_equal(
+        warned("defaults: {on_store_failure: closed}\n"
+               "rules:\n- {name: a, key: [], limit: {requests: 10, per: 1s}}\n"
+               "- {name: b, key: [], limit: {requests: 10, per: 2s}}\n",
+               1),
+        "3:policy-unused ");
+}
+
 static void test_overridden(void **state)
 {
     (void)state;
@@ -288,10 +313,11 @@ static void test_every_warning(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_times),      cmocka_unit_test(test_ends),
-        cmocka_unit_test(test_limits),     cmocka_unit_test(test_keys),
-        cmocka_unit_test(test_overridden), cmocka_unit_test(test_stricter),
-        cmocka_unit_test(test_many),       cmocka_unit_test(test_every_warning),
+        cmocka_unit_test(test_times),         cmocka_unit_test(test_ends),
+        cmocka_unit_test(test_limits),        cmocka_unit_test(test_keys),
+        cmocka_unit_test(test_policies),      cmocka_unit_test(test_overridden),
+        cmocka_unit_test(test_stricter),      cmocka_unit_test(test_many),
+        cmocka_unit_test(test_every_warning),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,79 @@
+#!/bin/bash
+# command.sh AGENT: the command check as people run it, with good and bad arguments.
+set -euo pipefail
+
+agent=$1
+root=$(cd "$(dirname "$0")/../../.." && pwd)
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+wrong=0
+
+# Runs check, and compares its exit code and a text that it has to print.
+expect() { # EXIT-CODE TEXT ARGUMENT...
+    local code=$1 text=$2 got=0
+    shift 2
+    "$agent" check "$@" >"$work/out" 2>&1 || got=$?
+    if [[ $got != "$code" ]] || ! grep -qF -e "$text" "$work/out"; then
+        printf 'check %s: exit code %s, not %s; or no "%s" in:\n' "$*" "$got" "$code" "$text"
+        head -c 2000 "$work/out"
+        wrong=1
+    fi
+}
+
+cd "$root"
+rules=haproxy/rules.yaml
+spoe=haproxy/spoe-ratelimit.conf
+
+expect 0 "$rules: ok: 0 errors, 0 warnings" "$rules" --spoe "$spoe" --strict
+expect 0 "usage: spoa-ratelimit check" --help
+expect 0 "at most 600 at once" "$rules"
+expect 0 '"ok": true' --json "$rules"
+expect 0 "Against $rules: nothing changes" "$rules" --against "$rules"
+expect 0 '"changes": []' "$rules" --against "$rules" --json
+expect 0 "memory    62MiB or more" "$rules" --keys 200000
+expect 0 "[local-in-fleet]" "$rules" --nodes 2
+expect 1 "refused: 3 errors, 0 warnings" "$rules" --nodes 2 --strict
+
+printf 'nodes: 3\n' >"$work/agent.yaml"
+printf 'nodes: none\n' >"$work/bad.yaml"
+expect 0 "3 hosts: at most 1800 at once" "$rules" -c "$work/agent.yaml"
+expect 0 "2 hosts: at most 1200 at once" "$rules" -c "$work/agent.yaml" --nodes 2
+expect 1 "bad-value" "$rules" -c "$work/bad.yaml"
+expect 1 "No such file or directory" "$rules" -c "$work/missing"
+
+expect 2 "want one rules file"
+expect 2 "want one rules file" "$rules" "$rules"
+expect 2 "unrecognized option" "$rules" --unknown
+expect 2 "requires an argument" "$rules" --spoe
+expect 2 "want a number from 1 to" "$rules" --keys 0
+expect 2 "want a number from 1 to" "$rules" --keys 99999999999999999999
+expect 2 "want a number from 1 to" "$rules" --nodes 3x
+expect 2 "want --keys too" "$rules" --rate 10
+
+: >"$work/empty"
+head -c 100000 /dev/urandom >"$work/binary"
+printf 'version: 1\ndomain: d\0\n' >"$work/nul"
+head -c 5242880 /dev/zero | tr '\0' '#' >"$work/large"
+mkdir "$work/directory"
+mkfifo "$work/fifo"
+expect 1 "[unreadable]" "$work/missing"
+expect 1 "[unreadable]" "$work/directory"
+expect 1 "[unreadable]" "$work/fifo"
+expect 1 "[yaml-empty]" "$work/empty"
+expect 1 "[yaml-encoding]" "$work/nul"
+expect 1 "refused: 1 error," "$work/binary"
+expect 1 "refused: 1 error," "$work/large"
+expect 1 '"code": "unreadable"' "$work/missing" --json
+expect 1 '"file": "'"$work"'/?' "$work/"$'\xff' --json
+for file in missing directory fifo empty nul binary large; do
+    expect 1 "error" "$rules" --spoe "$work/$file"
+    expect 1 "error" "$rules" --against "$work/$file"
+    expect 1 "$rules: refused" "$rules" --spoe "$work/$file" --against "$work/$file"
+done
+
+# A report that cannot be written is no good report.
+if "$agent" check "$rules" >/dev/full 2>"$work/out" || ! grep -q "cannot be written" "$work/out"; then
+    echo "check >/dev/full: not told"
+    wrong=1
+fi
+exit "$wrong"
