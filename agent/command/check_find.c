@@ -100,7 +100,12 @@ static bool find_in_clients(struct check *check)
         file->path = NULL;
         return false;
     }
-    if (!read_text(file, RULES_CLIENTS_BYTES_MAX)) {
+    const char *error = NULL;
+    file->text = file_read(file->path, RULES_CLIENTS_BYTES_MAX, &file->len, &error);
+    if (file->text == NULL) {
+        rules_file_diag(check->file, check->files[CHECK_RULES].diags, RULES_ERROR,
+                        ast->clients.mark, check_code_unreadable,
+                        "cannot read %.128s: %s", file->path, error);
         return true;
     }
     struct rules_bytes text = {.ptr = (const uint8_t *)file->text, .len = file->len};
