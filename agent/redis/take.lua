@@ -23,7 +23,9 @@ for i = 1, #KEYS do
 end
 is_broken[0] = nil
 
-local reply = {is_allowed and 1 or 0}
+-- Of one charge all fits: to grow a table costs more than all else here.
+local reply = {is_allowed and 1 or 0, 0, 0, 0, 0, 0, 0, 0}
+local n = 1
 for i = 1, #charges do
     local charge = charges[i]
     local answer = charge.answer
@@ -39,7 +41,6 @@ for i = 1, #charges do
     if not is_peek then
         counter_close(charge, answer)
     end
-    local n = #reply
     reply[n + 1] = (answer.is_allowed and 1 or 0) + (is_charged and CHANGED or 0) + charge.flags
     reply[n + 2] = answer.remaining
     reply[n + 3] = answer.reset_us
@@ -52,5 +53,6 @@ for i = 1, #charges do
         reply[n + 9] = held.reset_us
         reply[n + 10] = held.window_end_us
     end
+    n = n + (is_peek and 10 or 7)
 end
 return reply

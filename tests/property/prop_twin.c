@@ -172,7 +172,7 @@ static void pause(void)
         t.now_us += (int64_t)below(2 * per_us + 1);
         return;
     case 1:
-        t.now_us += (int64_t)(per_us - (uint64_t)t.now_us % per_us) - 1;
+        t.now_us += (int64_t)(per_us - (uint64_t)t.now_us % per_us - below(2));
         return;
     case 2:
         return;
@@ -292,7 +292,8 @@ static void keep_taken(struct subject *subject, const struct store_charge *charg
  * puts its events right for good then. */
 static struct instant skewed_now(void)
 {
-    int64_t back_us = (int64_t)(below(2) * below(LIMIT_CLOCK_SLACK_US + 1));
+    int64_t back_us = below(4) == 0 ? LIMIT_CLOCK_SLACK_US
+                                    : (int64_t)(below(2) * below(LIMIT_CLOCK_SLACK_US));
     return (struct instant){.us = t.now_us - back_us};
 }
 
