@@ -248,7 +248,6 @@ static void read_retry_jitter(struct reader *reader, const struct yamltree_node 
 
 static void read_variables_item(struct reader *reader, const struct yamltree_node *node)
 {
-    static const char *const planned[] = {"fallback"};
     const char *text = scalar(reader, node, "the name of a variable");
     if (text == NULL) {
         return;
@@ -258,16 +257,9 @@ static void read_variables_item(struct reader *reader, const struct yamltree_nod
         reader->config->variables |= VARIABLE_BIT(variable);
         return;
     }
-    for (size_t i = 0; i < ARRAY_LEN(planned); i++) {
-        if (strcmp(text, planned[i]) == 0) {
-            yamltree_diag(reader->tree, reader->diags, RULES_ERROR, node->mark,
-                          "not-yet", "%s is planned but not built yet", text);
-            return;
-        }
-    }
     refuse(reader, node,
            "a list of: action deny status rule limit remaining reset retry_after "
-           "delay_ms ratelimit policy problem reason receipt shadow");
+           "delay_ms ratelimit policy problem reason fallback receipt shadow");
 }
 
 static void read_variables(struct reader *reader, const struct yamltree_node *node)

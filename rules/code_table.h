@@ -51,6 +51,7 @@
     X(shards_not_allowed, "shards-not-allowed")     \
     X(share_without_key, "share-without-key")       \
     X(too_many_clients, "too-many-clients")         \
+    X(store_not_there, "store-not-there")           \
     X(tag_not_in_key, "tag-not-in-key")             \
     X(too_many_costs, "too-many-costs")             \
     X(too_many_descriptors, "too-many-descriptors") \

@@ -220,6 +220,17 @@ static bool compile_limit(struct compiler *c, const struct rules_rule *rule,
     return true;
 }
 
+/** What a response adds is not charged then. */
+static int64_t cost_max_of(const struct rules_ast_rule *rule)
+{
+    int64_t max = rule->charge.has_reserve ? rule->charge.reserve : rule->cost.max;
+
+    for (uint32_t i = 0; i < rule->n_costs; i++) {
+        max = rule->costs[i].cost > max ? rule->costs[i].cost : max;
+    }
+    return max;
+}
+
 static bool compile_rule(struct compiler *c, uint32_t idx)
 {
     const struct rules_ast_rule *from = &c->ast->rules[idx];
@@ -239,6 +250,8 @@ static bool compile_rule(struct compiler *c, uint32_t idx)
     rule->is_key_hashed = from->is_key_hashed;
     rule->tag_parts = rules_ast_tag_parts(c->ast, from);
     rule->on_store_failure = from->on_store_failure;
+    rule->store = from->store;
+    rule->cost_max = cost_max_of(from);
     rule->is_advertised = from->is_advertised && rule->is_keyed
                           && from->mode != RULES_SHADOW;
     rule->n_limits = from->n_limits;

@@ -9,14 +9,16 @@
 void rules_field_store(struct rules_parse *parse, const struct yamltree_node *node,
                        void *into)
 {
-    static const struct rules_choice stores[] = {{"local", 0},
-                                                 {"redis", -1},
+    static const struct rules_choice stores[] = {{"local", RULES_STORE_LOCAL},
+                                                 {"redis", RULES_STORE_REDIS},
                                                  {"lease", -1},
                                                  {"sync", -1}};
     struct rules_ast_rule *rule = into;
 
-    rule->store_mark = node->mark; /* there is one store so far */
-    (void)RULES_CHOICE_READ(parse, node, stores);
+    rule->store_mark = node->mark;
+    rule->store = RULES_CHOICE_READ(parse, node, stores) == RULES_STORE_REDIS
+                      ? RULES_STORE_REDIS
+                      : RULES_STORE_LOCAL;
 }
 
 static void read_local(struct rules_parse *parse, const struct yamltree_node *node,

@@ -487,11 +487,16 @@ static enum rules_said never_said(const struct rules_ast_rule *rule)
     return RULES_IMPLIED;
 }
 
+static enum rules_said said_store(const struct rules_ast_rule *rule)
+{
+    return said_if(rule->store != RULES_STORE_LOCAL);
+}
+
 static void print_store(struct rules_printer *printer,
                         const struct rules_ast_rule *rule)
 {
-    (void)rule; /* there is one store so far */
-    yamlprint_string(&printer->yaml, "local");
+    yamlprint_string(&printer->yaml,
+                     rule->store == RULES_STORE_REDIS ? "redis" : "local");
 }
 
 static enum rules_said said_failure(const struct rules_ast_rule *rule)
@@ -570,7 +575,7 @@ const struct rules_print_field rules_print_fields[RULES_PRINT_FIELDS] = {
     {"action", true, said_action, print_action},
     {"mode", true, said_mode, print_mode},
     {"advertise", true, said_advertise, print_advertise},
-    {"store", true, never_said, print_store},
+    {"store", true, said_store, print_store},
     {"on_store_failure", true, said_failure, print_failure},
     {"tag", true, said_tag, print_tag},
     {"shards", true, never_said, print_shards},

@@ -97,6 +97,12 @@ enum rules_mode {
     RULES_PERCENT, /* enforced for a share of the keys, in shadow for the others */
 };
 
+/** Where the counters of a rule live. */
+enum rules_store {
+    RULES_STORE_LOCAL = 0, /* on this host */
+    RULES_STORE_REDIS,     /* for all hosts */
+};
+
 /** What a rule does while its store does not answer. */
 enum rules_failure_policy {
     RULES_FAILURE_LOCAL = 0, /* counts on this host, with a share of the limit */
@@ -154,7 +160,9 @@ struct rules_rule {
     bool is_settled;            /* after the response: charged ones get a receipt */
     bool is_keyed;              /* false for key: [] */
     bool is_key_hashed;         /* key values are secrets: never shown as they are */
-    uint32_t tag_parts;         /* bit i: part i of the key is of the tag; 0: no tag */
+    enum rules_store store;
+    int64_t cost_max;   /* the most that one request can be charged */
+    uint32_t tag_parts; /* bit i: part i of the key is of the tag; 0: no tag */
     struct rules_failure on_store_failure;
     bool
         is_advertised; /* shown in header fields, where it is no shadow; false for key: [] */

@@ -364,7 +364,7 @@ static bool daemon_start(struct daemon *daemon)
         return false;
     }
     daemon->rulebook = rulebook_open(daemon->config->rules_path, state_dir_of(daemon),
-                                     daemon->config->n_workers);
+                                     daemon->config->n_workers, false);
     if (daemon->rulebook == NULL || !open_state(daemon) || !make_store(daemon)) {
         return false;
     }

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "rules/code.h"
 #include "rules/print.h"
 
 #include "agent/control/diags.h"
@@ -50,6 +51,7 @@ struct rulebook {
     char *last_good_path; /* NULL: nowhere */
     char *last_good_clients_path;
     unsigned n_workers;
+    bool has_redis;
     struct edition in_force;
     struct edition next;          /* being handed to the workers */
     struct clients *next_clients; /* the same, with the set in force */
@@ -136,6 +138,22 @@ static struct decide_set *compile(const struct rules_file *file,
     return set;
 }
 
+/* Counters in Redis need one. @return whether the file has what its rules need */
+static bool check_stores(const struct rulebook *book, const struct rules_file *file,
+                         struct rules_diags *diags)
+{
+    const struct rules_ast *ast = rules_file_ast(file);
+    for (uint32_t i = 0; i < ast->n_rules && !book->has_redis; i++) {
+        if (ast->rules[i].store == RULES_STORE_REDIS) {
+            rules_file_diag(file, diags, RULES_ERROR, ast->rules[i].store_mark,
+                            rules_code_store_not_there,
+                            "store: redis, and agent.yaml has no 'redis'");
+            return false;
+        }
+    }
+    return true;
+}
+
 /* Make what `file`, which was read from the sources of `edition`, says; NULL: it was found
  * wrong. False with a text in `error`, and nothing is left. Diagnostics go to standard
  * error, the first error to `error`. */
@@ -144,7 +162,8 @@ static bool edition_make(const struct rulebook *book, struct edition *edition,
                          char *error)
 {
     (void)snprintf(error, RULEBOOK_ERROR_BYTES_MAX, "out of memory");
-    if (file != NULL && edition_print(edition, file)) {
+    if (file != NULL && check_stores(book, file, diags)
+        && edition_print(edition, file)) {
         edition->set = compile(file, diags);
     }
     diags_log(diags);
@@ -450,7 +469,7 @@ static bool open_keeper(struct rulebook *book, const char *state_dir)
 }
 
 struct rulebook *rulebook_open(const char *path, const char *state_dir,
-                               unsigned n_workers)
+                               unsigned n_workers, bool has_redis)
 {
     ENSURE(n_workers <= SERVER_WORKERS_MAX);
     struct rulebook *book = calloc(1, sizeof(*book));
@@ -460,6 +479,7 @@ struct rulebook *rulebook_open(const char *path, const char *state_dir,
     }
     book->path = path;
     book->n_workers = n_workers;
+    book->has_redis = has_redis;
     clients_loader_init(&book->loader);
     if (!open_keeper(book, state_dir) || !load_first(book)) {
         rulebook_free(book);

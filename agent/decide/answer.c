@@ -11,6 +11,11 @@
 static const char quota_head[] =
     "{\"type\":\"https://iana.org/assignments/http-problem-types#quota-exceeded\","
     "\"title\":\"Quota Exceeded\",\"status\":429,\"detail\":\"Too many requests";
+static const char capacity_head[] =
+    "{\"type\":\"https://iana.org/assignments/"
+    "http-problem-types#temporary-reduced-capacity\","
+    "\"title\":\"Temporary Reduced Capacity\",\"status\":503,"
+    "\"detail\":\"Requests cannot be counted for now";
 static const char forbidden_head[] =
     "{\"type\":\"about:blank\",\"title\":\"Forbidden\",\"status\":403,"
     "\"detail\":\"Requests of this client are refused";
@@ -92,6 +97,9 @@ static const char *problem_head(const struct verdict *verdict)
     if (verdict->status == VERDICT_STATUS_TOO_MANY_REQUESTS) {
         return quota_head;
     }
+    if (verdict->status == VERDICT_STATUS_UNAVAILABLE) {
+        return capacity_head;
+    }
     return verdict->reason == REASON_NO_KEY ? keyless_head : forbidden_head;
 }
 
@@ -134,18 +142,20 @@ static void add_shadow(struct text *text, const struct decide_request *request)
     }
 }
 
-/* What is settled after the response. A charge without room in the receipt stays. */
+/* What is settled after the response. A charge without room in the receipt stays, as does
+ * one of a fallback. */
 static void add_receipt(struct text *text, const struct decide_request *request)
 {
     for (unsigned i = 0; i < request->take.n_charges; i++) {
         const struct store_charge *charge = &request->take.charges[i];
-        if ((request->settled >> i & 1) == 0 || !charge->is_charged) {
+        if ((request->settled >> i & 1) == 0 || !charge->is_charged
+            || charge->source != STORE_COUNTED) {
             continue;
         }
         struct receipt_item item = {
             .amount = charge->cost,
             .place = charge->place,
-            .store = request->decide->store->ops->letter,
+            .store = charge->home != NULL ? STORE_LETTER_REDIS : STORE_LETTER_LOCAL,
         };
         memcpy(item.limit, charge->limit_id, sizeof(item.limit));
         if (!receipt_add(text, &item)) {
@@ -248,10 +258,14 @@ static void set_status(struct answer *answer)
     const struct decide_options *options = answer->request->decide->options;
     const struct verdict *verdict = &answer->request->verdict;
     if (verdict->is_denied) {
-        spop_ack_set_constant(&answer->ack,
-                              verdict->status == VERDICT_STATUS_TOO_MANY_REQUESTS
-                                  ? &options->too_many
-                                  : &options->forbidden);
+        const struct spop_constant *status = verdict->status
+                                                     == VERDICT_STATUS_TOO_MANY_REQUESTS
+                                                 ? &options->too_many
+                                             : verdict->status
+                                                     == VERDICT_STATUS_UNAVAILABLE
+                                                 ? &options->unavailable
+                                                 : &options->forbidden;
+        spop_ack_set_constant(&answer->ack, status);
     }
 }
 
@@ -299,6 +313,11 @@ static void set_variable(struct answer *answer, enum variable variable)
             spop_ack_set_constant(&answer->ack, &options->reasons[verdict->reason]);
         }
         return;
+    case VARIABLE_FALLBACK:
+        if (verdict->is_fallback) {
+            spop_ack_set_constant(&answer->ack, &options->fallback);
+        }
+        return;
     case VARIABLE_RECEIPT:
         if (answer->request->settled != 0) {
             set_built(answer, variable, add_receipt, RECEIPT_BYTES_MAX);
@@ -335,6 +354,7 @@ void decide_options_init(struct decide_options *options, variable_set variables)
     }
     encode_status(options, VERDICT_STATUS_FORBIDDEN, &options->forbidden);
     encode_status(options, VERDICT_STATUS_TOO_MANY_REQUESTS, &options->too_many);
+    encode_status(options, VERDICT_STATUS_UNAVAILABLE, &options->unavailable);
     for (int i = 0; i < ACTIONS_N; i++) {
         encode_text(options, VARIABLE_ACTION, action_text((enum action)i),
                     &options->actions[i]);
@@ -343,6 +363,8 @@ void decide_options_init(struct decide_options *options, variable_set variables)
         encode_text(options, VARIABLE_REASON, reason_text((enum reason)i),
                     &options->reasons[i]);
     }
+    struct spop_value yes = {.type = SPOP_VALUE_BOOL, .boolean = true};
+    spop_constant_init(&options->fallback, &options->encoded[VARIABLE_FALLBACK], &yes);
     for (int i = 0; i < 2; i++) {
         struct spop_value denial = {.type = SPOP_VALUE_BOOL, .boolean = i == 1};
         spop_constant_init(&options->denials[i], &options->encoded[VARIABLE_DENY],

@@ -217,6 +217,13 @@ static uint8_t tie_of(const struct decide_request *request, const struct rules_h
     return is_tied ? (uint8_t)(hit - request->decide->room.result.hits + 1) : 0;
 }
 
+size_t decide_print_name(const struct decide *decide, const struct rules_hit *hit,
+                         const struct decide_limit *limit, char *out)
+{
+    return name_print(&decide->options->names, decide->set->domain, hit->rule->name,
+                      limit->home->tail, hit->key, out);
+}
+
 static void add_charge(struct decide_request *request, const struct rules_hit *hit,
                        const struct rules_limit *rules_limit)
 {
@@ -239,12 +246,23 @@ static void add_charge(struct decide_request *request, const struct rules_hit *h
     charge->cost = hit->cost;
     charge->is_lenient = hit->is_shadow || limit->exceeded < ACTION_REJECT;
     charge->tie = tie_of(request, hit, limit);
+    charge->source = STORE_COUNTED;
+    charge->home = NULL;
+    if (limit->home != NULL) {
+        charge->home = &limit->home->home;
+        charge->name = request->decide->room.names[at];
+        charge->name_bytes = decide_print_name(request->decide, hit, limit,
+                                               request->decide->room.names[at]);
+        charge->is_shadow = hit->is_shadow;
+        charge->count_idx = limit->base_idx;
+    }
 }
 
 static void add_charges(struct decide_request *request)
 {
     const struct rules_result *result = &request->decide->room.result;
     request->take.n_charges = 0;
+    request->take.failure = STORE_NO_FAILURE;
     request->shadow = 0;
     request->advertised = 0;
     request->settled = 0;
@@ -308,8 +326,11 @@ static void count_decision(struct counters *counters,
 {
     const struct store_take *take = &request->take;
     for (unsigned i = 0; i < take->n_charges; i++) {
-        counter_outcome(counters, request->limits[i]->base_idx,
-                        outcome_of(&take->charges[i], (request->shadow >> i & 1) != 0));
+        const struct store_charge *charge = &take->charges[i];
+        if (charge->source != STORE_UNASKED) {
+            counter_outcome(counters, request->limits[i]->base_idx,
+                            outcome_of(charge, (request->shadow >> i & 1) != 0));
+        }
     }
     counter_add(counters, counter_of_verdict(take->is_allowed), 1);
 }
@@ -355,13 +376,16 @@ static uint32_t softly_exceeded(const struct decide_request *request)
 static void on_taken(struct store_take *take)
 {
     struct decide_request *request = CONTAINER_OF(take, struct decide_request, take);
+    uint32_t by_policy = verdict_by_policy(take);
+    request->advertised &= ~by_policy; /* what is on one host is nobody's business */
     struct verdict_circumstances circumstances = {
         .is_unmatched = request->is_unmatched,
         .is_keyless = request->is_keyless,
         .is_cut = request->is_cut,
         .shadow = request->shadow,
-        .soft = softly_exceeded(request),
+        .soft = softly_exceeded(request) & ~by_policy,
         .advertised = request->advertised,
+        .by_policy = by_policy,
         .exceeded = request->exceeded,
     };
     verdict_combine(take, &circumstances, &request->verdict);

@@ -23,6 +23,7 @@
 #include "spop/ack.h"
 #include "spop/session.h"
 
+#include "agent/decide/name.h"
 #include "agent/decide/retry.h"
 #include "agent/decide/set.h"
 #include "agent/decide/variables.h"
@@ -47,8 +48,11 @@ struct decide_options {
     /* the actions whose values are known beforehand */
     struct spop_constant actions[ACTIONS_N];
     struct spop_constant denials[2];
-    struct spop_constant forbidden; /* status 403 */
-    struct spop_constant too_many;  /* status 429 */
+    struct spop_constant forbidden;   /* status 403 */
+    struct spop_constant too_many;    /* status 429 */
+    struct spop_constant unavailable; /* status 503 */
+    struct spop_constant fallback;
+    struct name_options names;
     struct spop_constant reasons[REASONS_N];
 };
 
@@ -79,6 +83,7 @@ struct decide_room {
     struct rules_result result;
     struct spop_bytes receipt; /* into the payload */
     char numbers[RULES_SLOTS_MAX][DECIDE_NUMBER_BYTES_MAX];
+    char names[STORE_CHARGES_MAX][STORE_NAME_BYTES_MAX];
 };
 
 /** What one worker decides with. Zeroed but for the pointers. Large. */
@@ -139,6 +144,10 @@ struct decide_request {
 MUST_USE bool decide_notify(struct decide *decide, struct decide_request *request,
                             const struct spop_event *notify, struct instant now,
                             decide_done_fn *done, void *context);
+
+/** Write the name of the counter of a limit that has a home. @return its length */
+size_t decide_print_name(const struct decide *decide, const struct rules_hit *hit,
+                         const struct decide_limit *limit, char *out);
 
 /**
  * Begin to decide what the room's descriptors say, as a peek that is not counted among

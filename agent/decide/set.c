@@ -1,6 +1,7 @@
 #include "agent/decide/set.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "rules/calendar.h"
 #include "spop/bytes.h"
@@ -121,7 +122,40 @@ static int64_t size_of(const struct limit *limit, const struct rules_limit *rule
     NEVER("algorithm");
 }
 
-static void prepare_limit(const struct decide_set *set, struct decide_limit *limit,
+static enum store_policy policy_of(enum rules_failure_policy policy)
+{
+    switch (policy) {
+    case RULES_FAILURE_LOCAL:
+        return STORE_POLICY_LOCAL;
+    case RULES_FAILURE_OPEN:
+        return STORE_POLICY_OPEN;
+    case RULES_FAILURE_CLOSED:
+        return STORE_POLICY_CLOSED;
+    }
+    NEVER("policy");
+}
+
+/* Of a limit that is counted elsewhere. */
+static const struct decide_home *make_home(struct decide_set *set,
+                                           const struct decide_limit *limit,
+                                           const struct rules_limit *rules)
+{
+    if (rules->rule->store == RULES_STORE_LOCAL) {
+        return NULL;
+    }
+    struct decide_home *home = &set->homes[set->n_homes++];
+    home->home.policy = policy_of(rules->rule->on_store_failure.policy);
+    home->home.share = rules->rule->on_store_failure.share_permyriad;
+    fallback_init(&home->home.fallback, &limit->limit,
+                  rules_set_limit(set->rules, rules->base_idx)->requests,
+                  rules->rule->cost_max);
+    memcpy(home->home.fallback_id, rules->id, sizeof(home->home.fallback_id));
+    home->home.fallback_id[0] ^= 0xff; /* another counter than the limit's own */
+    (void)name_print_tail(rules, home->tail);
+    return home;
+}
+
+static void prepare_limit(struct decide_set *set, struct decide_limit *limit,
                           const struct rules_limit *rules)
 {
     limit->name = rules->name;
@@ -139,8 +173,19 @@ static void prepare_limit(const struct decide_set *set, struct decide_limit *lim
     limit->limit.size = size_of(&limit->limit, rules);
     limit->exceeded = action_of(rules);
     limit->soft_amount = soft_amount_of(rules->rule, limit->limit.size);
+    limit->home = make_home(set, limit, rules);
     limit_describe(&limit->limit, &limit->policy);
     limit->policy_item_len = print_policy(limit->policy_item, limit);
+}
+
+static bool make_room_for_homes(struct decide_set *set)
+{
+    size_t n = 0;
+    for (uint32_t i = 0; i < rules_set_n_variants(set->rules); i++) {
+        n += rules_set_limit(set->rules, i)->rule->store != RULES_STORE_LOCAL;
+    }
+    set->homes = n > 0 ? calloc(n, sizeof(set->homes[0])) : NULL;
+    return n == 0 || set->homes != NULL;
 }
 
 static bool make_calendars(struct decide_set *set)
@@ -200,7 +245,7 @@ struct decide_set *decide_set_new(struct rules_set *rules)
         return NULL;
     }
     set->rules = rules;
-    if (!make_labels(set) || !make_calendars(set)) {
+    if (!make_labels(set) || !make_room_for_homes(set) || !make_calendars(set)) {
         decide_set_free(set);
         return NULL;
     }
@@ -219,5 +264,6 @@ void decide_set_free(struct decide_set *set)
     rules_set_free(set->rules);
     free(set->calendars);
     free(set->labels);
+    free(set->homes);
     free(set);
 }

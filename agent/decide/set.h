@@ -14,6 +14,7 @@
 #include "rules/rules.h"
 #include "spop/ack.h"
 
+#include "agent/decide/name.h"
 #include "agent/decide/verdict.h"
 #include "agent/limit/limit.h"
 
@@ -34,8 +35,15 @@ struct decide_label {
     char item_head[DECIDE_ITEM_BYTES_MAX]; /* "name";r= of which "name" is quoted_len */
 };
 
+/** A limit that is not counted on this host alone. */
+struct decide_home {
+    struct store_home home;
+    char tail[NAME_TAIL_BYTES_MAX]; /* of the names of its counters */
+};
+
 struct decide_limit {
     const char *name;
+    const struct decide_home *home;   /* NULL: counted on this host */
     const struct decide_label *label; /* plans make no other */
     uint32_t base_idx; /* under which it is counted: of the limit without a plan */
     struct limit limit;
@@ -50,11 +58,13 @@ struct decide_set {
     struct rules_set *rules;
     const char *domain;
     uint32_t n_calendars;
-    struct calendar *calendars;   /* by the idx of the rules' calendars */
-    struct instant looked_at;     /* where they begin; 0: not yet */
-    int64_t ahead_us;             /* the agent's clock before the wall clock, then */
-    uint32_t n_limits;            /* of the rules: base_idx is below it */
-    struct decide_label *labels;  /* of these */
+    struct calendar *calendars;  /* by the idx of the rules' calendars */
+    struct instant looked_at;    /* where they begin; 0: not yet */
+    int64_t ahead_us;            /* the agent's clock before the wall clock, then */
+    uint32_t n_limits;           /* of the rules: base_idx is below it */
+    struct decide_label *labels; /* of these */
+    uint32_t n_homes;
+    struct decide_home *homes;    /* of those that have one */
     struct decide_limit limits[]; /* by the idx of the rules' limits, plans' too */
 };
 

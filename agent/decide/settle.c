@@ -2,30 +2,42 @@
 
 #include "agent/decide/receipt.h"
 
+static char letter_of(enum rules_store store)
+{
+    return store == RULES_STORE_LOCAL ? STORE_LETTER_LOCAL : STORE_LETTER_REDIS;
+}
+
 /* The limit that an item names, while the rules still have it and settle it; a charge of
  * another store is not ours to correct. */
 static const struct rules_limit *find_limit(const struct decide *decide,
                                             const struct receipt_item *item)
 {
-    return item->store == decide->store->ops->letter
-               ? rules_set_find_settled(decide->set->rules, item->limit)
-               : NULL;
+    const struct rules_limit *limit = rules_set_find_settled(decide->set->rules,
+                                                             item->limit);
+    return limit != NULL && item->store == letter_of(limit->rule->store) ? limit : NULL;
 }
 
-static void correct(const struct decide *decide, const struct receipt_item *item,
+static void correct(struct decide *decide, const struct receipt_item *item,
                     const struct rules_hit *hit, const struct rules_limit *base,
                     struct instant now)
 {
-    const struct rules_limit *limit = &hit->limits[base - base->rule->limits];
+    const struct rules_limit *rules = &hit->limits[base - base->rule->limits];
+    const struct decide_limit *limit = &decide->set->limits[rules->idx];
     struct store_settlement settlement = {
-        .limit = &decide->set->limits[limit->idx].limit,
-        .limit_id = limit->id,
+        .limit = &limit->limit,
+        .limit_id = rules->id,
         .key = hit->key.ptr,
         .key_bytes = hit->key.len,
         .correction = {item->place, item->amount, hit->cost},
         .now = now,
         .counters = decide->counters,
     };
+    if (limit->home != NULL) {
+        settlement.home = &limit->home->home;
+        settlement.name = decide->room.names[0];
+        settlement.name_bytes = decide_print_name(decide, hit, limit,
+                                                  decide->room.names[0]);
+    }
     store_settle(decide->store, &settlement);
 }
 

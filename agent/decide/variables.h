@@ -29,6 +29,7 @@
     X(POLICY, "policy", false)          \
     X(PROBLEM, "problem", false)        \
     X(REASON, "reason", true)           \
+    X(FALLBACK, "fallback", false)      \
     X(RECEIPT, "receipt", true)         \
     X(SHADOW, "shadow", false)
 

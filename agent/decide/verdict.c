@@ -56,6 +56,22 @@ static int find_deciding(const struct store_take *take, uint32_t mask, bool is_e
     return best;
 }
 
+static enum reason failure_reason(enum store_failure failure)
+{
+    switch (failure) {
+    case STORE_DOWN:
+        return REASON_STORE_DOWN;
+    case STORE_SLOW:
+        return REASON_STORE_SLOW;
+    case STORE_DEADLINE:
+        return REASON_DEADLINE;
+    case STORE_NO_FAILURE:
+        break;
+    }
+    NEVER("failure");
+}
+
+/* Of a request that is allowed. */
 static enum reason find_reason(const struct verdict_circumstances *circumstances)
 {
     if (circumstances->is_unmatched) {
@@ -72,10 +88,12 @@ static enum action action_for(const struct store_take *take,
                               const struct verdict_circumstances *circumstances,
                               unsigned i)
 {
-    if (!take->charges[i].answer.is_allowed) {
-        return circumstances->exceeded[i];
+    const struct store_charge *charge = &take->charges[i];
+    if (!charge->answer.is_allowed) {
+        return charge->source == STORE_CLOSED ? ACTION_REJECT
+                                              : circumstances->exceeded[i];
     }
-    if (take->charges[i].answer.delay_us > 0) {
+    if (charge->answer.delay_us > 0) {
         return ACTION_DELAY;
     }
     return (circumstances->soft >> i & 1) != 0 ? ACTION_WARN : ACTION_ALLOW;
@@ -135,6 +153,32 @@ void verdict_set(struct verdict *verdict, enum action action, enum reason reason
     };
 }
 
+uint32_t verdict_by_policy(const struct store_take *take)
+{
+    uint32_t mask = 0;
+    for (unsigned i = 0; take->failure != STORE_NO_FAILURE && i < take->n_charges;
+         i++) {
+        mask |= (uint32_t)(take->charges[i].source > STORE_UNASKED) << i;
+    }
+    return mask;
+}
+
+/* A policy had a part in it: it is the reason where it decided. */
+static void tell_failure(const struct store_take *take, uint32_t by_policy,
+                         struct verdict *verdict)
+{
+    int idx = verdict->deciding_idx;
+    bool has_decided = verdict->action == ACTION_ALLOW || (by_policy >> idx & 1) != 0;
+    verdict->is_fallback = has_decided;
+    if (!has_decided) {
+        return;
+    }
+    verdict->reason = failure_reason(take->failure);
+    if (idx >= 0 && take->charges[idx].source == STORE_CLOSED) {
+        verdict->status = VERDICT_STATUS_UNAVAILABLE;
+    }
+}
+
 void verdict_combine(const struct store_take *take,
                      const struct verdict_circumstances *circumstances,
                      struct verdict *verdict)
@@ -151,4 +195,8 @@ void verdict_combine(const struct store_take *take,
         .shown_idx = find_deciding(take, winners & circumstances->advertised,
                                    is_exceeded),
     };
+    uint32_t by_policy = circumstances->by_policy & ~circumstances->shadow;
+    if (by_policy != 0) {
+        tell_failure(take, by_policy, verdict);
+    }
 }

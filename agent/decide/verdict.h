@@ -32,13 +32,16 @@ enum action {
 #undef X
 };
 
-#define REASON_TABLE(X)       \
-    X(NONE, "")               \
-    X(LIMIT, "limit")         \
-    X(BLOCKLIST, "blocklist") \
-    X(ALLOWLIST, "allowlist") \
-    X(UNMATCHED, "unmatched") \
-    X(NO_KEY, "no_key")       \
+#define REASON_TABLE(X)         \
+    X(NONE, "")                 \
+    X(LIMIT, "limit")           \
+    X(BLOCKLIST, "blocklist")   \
+    X(ALLOWLIST, "allowlist")   \
+    X(UNMATCHED, "unmatched")   \
+    X(NO_KEY, "no_key")         \
+    X(STORE_DOWN, "store_down") \
+    X(STORE_SLOW, "store_slow") \
+    X(DEADLINE, "deadline")     \
     X(TOO_MANY_LIMITS, "too_many_limits")
 
 enum reason {
@@ -60,12 +63,14 @@ const char *reason_text(enum reason reason);
 enum {
     VERDICT_STATUS_FORBIDDEN = 403,
     VERDICT_STATUS_TOO_MANY_REQUESTS = 429,
+    VERDICT_STATUS_UNAVAILABLE = 503,
 };
 
 struct verdict {
     enum action action;
     enum reason reason;
     bool is_denied;
+    bool is_fallback; /* it, or a part of it, comes from the policy of a rule */
     int status;       /* HTTP; 0 unless denied */
     int deciding_idx; /* of the charges; -1 when no enforced limit decided */
     int shown_idx;    /* the same among those that clients may see numbers of */
@@ -80,8 +85,12 @@ struct verdict_circumstances {
     uint32_t shadow;             /* in shadow for this request */
     uint32_t soft;               /* allowed, but past the soft share of the limit */
     uint32_t advertised;         /* clients may see numbers of it */
+    uint32_t by_policy;          /* answered by the policy of its rule */
     const enum action *exceeded; /* of each charge: what happens over the limit */
 };
+
+/** @return bit n for each charge n that the policy of its rule answered */
+uint32_t verdict_by_policy(const struct store_take *take);
 
 /** A verdict that no limit has a part in: a list, or a key that is missing. */
 void verdict_set(struct verdict *verdict, enum action action, enum reason reason,

@@ -1,5 +1,7 @@
 #include "agent/redis/script.h"
 
+#include <string.h>
+
 /* assemble.cmake numbers them so, too. */
 _Static_assert(LIMIT_SLIDING_WINDOW == 0 && LIMIT_TOKEN_BUCKET == 1
                    && LIMIT_FIXED_WINDOW == 2 && LIMIT_LEAKY_BUCKET == 3
@@ -85,6 +87,26 @@ size_t script_encode_settlement(const struct store_settlement *settlement, uint8
     at = put_number(at, correction->place, 8);
     at = put_number(at, correction->amount, 4);
     at = put_number(at, correction->truth, 4);
+    return (size_t)(at - out);
+}
+
+static size_t limit_bytes(const uint8_t *record)
+{
+    return (record[1] & FLAG_CALENDAR) != 0 ? SCRIPT_LIMIT_BYTES_MAX
+                                            : SCRIPT_LIMIT_BYTES_MIN;
+}
+
+size_t script_encode_giving_back(const uint8_t *take, unsigned idx, int64_t place,
+                                 int64_t amount, uint8_t *out)
+{
+    const uint8_t *record = take + 1;
+    for (unsigned i = 0; i < idx; i++) {
+        record += limit_bytes(record) + SCRIPT_CHARGE_MORE_BYTES;
+    }
+    memcpy(out, record, limit_bytes(record));
+    uint8_t *at = put_number(out + limit_bytes(record), place, 8);
+    at = put_number(at, amount, 4);
+    at = put_number(at, 0, 4);
     return (size_t)(at - out);
 }
 

@@ -61,8 +61,11 @@ extern const struct script script_take;
 extern const struct script script_settle;
 
 enum {
-    SCRIPT_LIMIT_BYTES_MAX = 22 + 8 * CALENDAR_UPCOMING,
-    SCRIPT_TAKE_BYTES_MAX = 1 + STORE_CHARGES_MAX * (SCRIPT_LIMIT_BYTES_MAX + 5),
+    SCRIPT_LIMIT_BYTES_MIN = 22,
+    SCRIPT_LIMIT_BYTES_MAX = SCRIPT_LIMIT_BYTES_MIN + 8 * CALENDAR_UPCOMING,
+    SCRIPT_CHARGE_MORE_BYTES = 5, /* tie and cost */
+    SCRIPT_CHARGE_BYTES_MAX = SCRIPT_LIMIT_BYTES_MAX + SCRIPT_CHARGE_MORE_BYTES,
+    SCRIPT_TAKE_BYTES_MAX = 1 + STORE_CHARGES_MAX * SCRIPT_CHARGE_BYTES_MAX,
     SCRIPT_SETTLEMENT_BYTES_MAX = SCRIPT_LIMIT_BYTES_MAX + 16,
 
     SCRIPT_CHARGE_NUMBERS = 7,
@@ -111,6 +114,14 @@ MUST_USE enum script_status script_decode_take(const int64_t *numbers, size_t n_
  */
 size_t script_encode_settlement(const struct store_settlement *settlement,
                                 uint8_t *out);
+
+/**
+ * The same for giving back a charge, whose limit may be gone.
+ *
+ * @param take  the argument that script_encode_take wrote; idx: which charge of it
+ */
+size_t script_encode_giving_back(const uint8_t *take, unsigned idx, int64_t place,
+                                 int64_t amount, uint8_t *out);
 
 /**
  * Read the reply to settlements.

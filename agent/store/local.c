@@ -738,7 +738,6 @@ static void local_free(struct store *store)
 
 static const struct store_ops local_ops = {
     .name = "local",
-    .letter = 'l',
     .take = local_take,
     .settle = local_settle,
     .free = local_free,

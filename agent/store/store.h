@@ -32,21 +32,63 @@
 #include "agent/clock.h"
 #include "agent/limit/limit.h"
 #include "agent/observe/counters.h"
+#include "agent/store/fallback.h"
 
 enum {
     STORE_CHARGES_MAX = 16,
     STORE_LIMIT_ID_BYTES = 16,
+    STORE_KEY_BYTES_MAX = 1024, /* as those of rules */
+    STORE_NAME_BYTES_MAX = 768, /* of a counter: decide/name.h */
+};
+
+/** Where an answer comes from. */
+enum store_source {
+    STORE_COUNTED = 0, /* the counter */
+    STORE_UNASKED,     /* nowhere: it is refused elsewhere; answered as if it passed */
+    STORE_FALLBACK,    /* policy local: a bucket of this host */
+    STORE_OPEN,        /* policy open: passes */
+    STORE_CLOSED,      /* policy closed: refused */
+};
+
+/** Why policies decided. */
+enum store_failure {
+    STORE_NO_FAILURE = 0,
+    STORE_DOWN,     /* nobody to ask */
+    STORE_SLOW,     /* too slow to be asked, or too much under way */
+    STORE_DEADLINE, /* asked, and no answer in time */
+};
+
+/** What a rule says for when its store does not answer. */
+enum store_policy {
+    STORE_POLICY_LOCAL = 0, /* this host's share of the limit, counted here */
+    STORE_POLICY_OPEN,
+    STORE_POLICY_CLOSED,
+};
+
+/** Of a limit that is not counted on this host alone. */
+struct store_home {
+    enum store_policy policy;
+    int share; /* of policy local, in 1/FALLBACK_SHARE_WHOLE */
+    struct fallback fallback;
+    uint8_t fallback_id[STORE_LIMIT_ID_BYTES]; /* names its bucket: no limit's id */
 };
 
 struct store_charge {
     const struct limit *limit;
+    const struct store_home *home; /* NULL: counted on this host */
+    const char
+        *name; /* with a home: of the counter, readable, the same on every host */
+    size_t name_bytes;
     const uint8_t
         *limit_id;      /* STORE_LIMIT_ID_BYTES: names the limit in every process */
     const uint8_t *key; /* injective bytes; the counter is (limit_id, key) */
     size_t key_bytes;
     int64_t cost;
     bool is_lenient;
-    uint8_t tie;                /* of lenient ones: those of one number; 0: none */
+    bool is_shadow;     /* nobody waits for its answer */
+    uint32_t count_idx; /* under which its outcome is counted, where that comes later */
+    uint8_t tie;        /* of lenient ones: those of one number; 0: none */
+    enum store_source source;   /* 0; a store that has policies says */
     bool is_charged;            /* out */
     int64_t place;              /* out, where charged: limit_place of the charge */
     struct limit_answer answer; /* out: after the charge where charged */
@@ -57,12 +99,14 @@ typedef void store_done_fn(struct store_take *take);
 
 struct store_take {
     struct instant now;
-    struct instant deadline; /* when it is over, what is there by then decides; where that
+    struct instant
+        deadline; /* when it is over, what is there by then decides; where that
                               * is not after `now`, take completes before it returns */
     unsigned n_charges;
     bool is_peek;
-    bool is_allowed;           /* out: no charge was refused but lenient ones */
-    struct counters *counters; /* of the calling thread */
+    enum store_failure failure; /* 0; a store that has policies says */
+    bool is_allowed;            /* out: no charge was refused but lenient ones */
+    struct counters *counters;  /* of the calling thread */
     store_done_fn *done;
     struct store_charge charges[STORE_CHARGES_MAX];
     /* Out, of a peek: the answers with remaining and reset as they are without it. */
@@ -75,6 +119,9 @@ struct store_settlement {
     const uint8_t *limit_id; /* limit_id and key as the charge had them */
     const uint8_t *key;
     size_t key_bytes;
+    const struct store_home *home; /* likewise, as is name */
+    const char *name;
+    size_t name_bytes;
     struct limit_correction correction;
     struct instant now;
     struct counters *counters; /* of the calling thread */
@@ -82,11 +129,18 @@ struct store_settlement {
 
 struct store;
 
+/** In receipts: where a charge is counted. The same in every process. */
+enum store_letter {
+    STORE_LETTER_LOCAL = 'l',
+    STORE_LETTER_REDIS = 'r',
+};
+
 struct store_ops {
     const char *name;
-    char letter; /* a to z: the same in every process, told apart in receipts */
     void (*take)(struct store *store, struct store_take *take);
     void (*settle)(struct store *store, const struct store_settlement *settlement);
+    /* Count no more in the counters of the takes so far; NULL: done by itself. */
+    void (*leave)(struct store *store);
     void (*free)(struct store *store);
 };
 
@@ -105,6 +159,14 @@ static inline void store_settle(struct store *store,
                                 const struct store_settlement *settlement)
 {
     store->ops->settle(store, settlement);
+}
+
+/** Let go of the counters of the takes so far: they will be gone. */
+static inline void store_leave(struct store *store)
+{
+    if (store->ops->leave != NULL) {
+        store->ops->leave(store);
+    }
 }
 
 /** Free a store that no thread uses any more. NULL is fine. */

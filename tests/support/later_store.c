@@ -61,7 +61,6 @@ void later_store_init(struct later_store *later)
 {
     static const struct store_ops ops = {
         .name = "later",
-        .letter = 'z',
         .take = take_later,
         .settle = settle_nothing,
         .free = free_nothing,

@@ -133,7 +133,6 @@ static void every_error_has_a_place(void **context)
         {"headers: draft-7\n", ":1:10:", "bad-value"},
         {"problem: yes\n", ":1:10:", "bad-value"},
         {"variables: [deny, nonsense]\n", ":1:19:", "bad-value"},
-        {"variables: [fallback]\n", ":1:13:", "not-yet"},
         {"variables: []\n", ":1:12:", "bad-value"},
         {"retry_jitter: 9223372036854775807\n", ":1:15:", "bad-value"},
         {"runtime: relative/path\n", ":1:10:", "bad-value"},

@@ -56,6 +56,98 @@ static void allow_is_decided_by_the_smallest_share_left(void **context)
     assert_int_equal(v.deciding_idx, 1);
 }
 
+static struct store_charge by_policy(struct store_charge charge,
+                                     enum store_source source)
+{
+    charge.source = source;
+    return charge;
+}
+
+static struct verdict combine_failed(struct store_take take, uint32_t shadow)
+{
+    take.failure = STORE_DOWN;
+    return combine_in(&take, (struct verdict_circumstances){
+                                 .shadow = shadow,
+                                 .by_policy = verdict_by_policy(&take),
+                             });
+}
+
+static void a_policy_that_allows_is_told(void **context)
+{
+    (void)context;
+    struct verdict v = combine_failed(
+        (struct store_take){
+            .n_charges = 2,
+            .charges = {allowed(&SIZE_10, 5),
+                        by_policy(allowed(&SIZE_10, 9), STORE_FALLBACK)},
+        },
+        0);
+    assert_int_equal(v.action, ACTION_ALLOW);
+    assert_int_equal(v.reason, REASON_STORE_DOWN);
+    assert_true(v.is_fallback);
+}
+
+static void a_closed_policy_is_503_whatever_the_action(void **context)
+{
+    (void)context;
+    static const enum action blocking[STORE_CHARGES_MAX] = {ACTION_BLOCK};
+    struct store_take take = {
+        .n_charges = 1,
+        .failure = STORE_DEADLINE,
+        .charges = {by_policy(refused(&SIZE_10, 5), STORE_CLOSED)},
+    };
+    struct verdict v = combine_in(&take, (struct verdict_circumstances){
+                                             .exceeded = blocking,
+                                             .by_policy = verdict_by_policy(&take),
+                                         });
+    assert_int_equal(v.action, ACTION_REJECT);
+    assert_int_equal(v.reason, REASON_DEADLINE);
+    assert_int_equal(v.status, VERDICT_STATUS_UNAVAILABLE);
+    assert_true(v.is_denied && v.is_fallback);
+}
+
+static void a_share_that_is_used_up_is_429(void **context)
+{
+    (void)context;
+    struct verdict v = combine_failed(
+        (struct store_take){
+            .n_charges = 1,
+            .charges = {by_policy(refused(&SIZE_10, 5), STORE_FALLBACK)},
+        },
+        0);
+    assert_int_equal(v.status, VERDICT_STATUS_TOO_MANY_REQUESTS);
+    assert_int_equal(v.reason, REASON_STORE_DOWN);
+    assert_true(v.is_fallback);
+}
+
+static void a_limit_that_decided_itself_is_the_reason(void **context)
+{
+    (void)context;
+    struct verdict v = combine_failed(
+        (struct store_take){
+            .n_charges = 2,
+            .charges = {refused(&SIZE_10, 5),
+                        by_policy(allowed(&SIZE_10, 9), STORE_OPEN)},
+        },
+        0);
+    assert_int_equal(v.reason, REASON_LIMIT);
+    assert_false(v.is_fallback);
+}
+
+static void shadows_without_a_store_are_not_told(void **context)
+{
+    (void)context;
+    struct verdict v = combine_failed(
+        (struct store_take){
+            .n_charges = 2,
+            .charges = {allowed(&SIZE_10, 5),
+                        by_policy(allowed(&SIZE_10, 9), STORE_OPEN)},
+        },
+        2);
+    assert_int_equal(v.reason, REASON_NONE);
+    assert_false(v.is_fallback);
+}
+
 static void ties_go_by_file_order(void **context)
 {
     (void)context;
@@ -229,6 +321,11 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(allow_is_decided_by_the_smallest_share_left),
+        cmocka_unit_test(a_policy_that_allows_is_told),
+        cmocka_unit_test(a_closed_policy_is_503_whatever_the_action),
+        cmocka_unit_test(a_share_that_is_used_up_is_429),
+        cmocka_unit_test(a_limit_that_decided_itself_is_the_reason),
+        cmocka_unit_test(shadows_without_a_store_are_not_told),
         cmocka_unit_test(ties_go_by_file_order),
         cmocka_unit_test(refusal_is_decided_by_the_longest_wait_never_last_of_all),
         cmocka_unit_test(shadow_never_decides),

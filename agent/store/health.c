@@ -1,0 +1,209 @@
+#include "agent/store/health.h"
+
+#include <stdlib.h>
+
+#include "agent/log.h"
+
+static const struct {
+    const char *metric;
+    const char *help;
+} count_rows[HEALTH_COUNTS_N] = {
+#define X(name, metric, help) [HEALTH_##name] = {metric, help},
+    HEALTH_TABLE(X)
+#undef X
+};
+
+struct health *health_new(int64_t slow_us, unsigned n_agents, struct instant now)
+{
+    struct health *health = calloc(1, sizeof(*health));
+    if (health == NULL) {
+        return NULL;
+    }
+    for (unsigned i = 0; i < SEAM_NODES_MAX; i++) {
+        breaker_init(&health->breakers[i], slow_us, now);
+    }
+    health_set_agents(health, n_agents);
+    return health;
+}
+
+void health_free(struct health *health)
+{
+    free(health);
+}
+
+void health_add(struct health *health, enum health_count count, uint64_t n)
+{
+    (void)atomic_fetch_add_explicit(&health->counts[count], n, memory_order_relaxed);
+}
+
+uint64_t health_get(const struct health *health, enum health_count count)
+{
+    return atomic_load_explicit(&health->counts[count], memory_order_relaxed);
+}
+
+const char *health_metric(enum health_count count)
+{
+    return count_rows[count].metric;
+}
+
+const char *health_help(enum health_count count)
+{
+    return count_rows[count].help;
+}
+
+unsigned health_n_agents(const struct health *health)
+{
+    return atomic_load_explicit(&health->n_agents, memory_order_relaxed);
+}
+
+void health_set_agents(struct health *health, unsigned n_agents)
+{
+    atomic_store_explicit(&health->n_agents, n_agents > 0 ? n_agents : 1,
+                          memory_order_relaxed);
+}
+
+bool health_passes(struct health *health, unsigned node, struct instant now,
+                   uint32_t draw)
+{
+    return node >= SEAM_NODES_MAX || breaker_passes(&health->breakers[node], now, draw);
+}
+
+bool health_is_slow(struct health *health, unsigned node, struct instant now)
+{
+    return node < SEAM_NODES_MAX
+           && breaker_read(&health->breakers[node], now).cause == BREAKER_SLOW;
+}
+
+unsigned health_n_nodes(const struct health *health)
+{
+    return atomic_load_explicit(&health->n_nodes, memory_order_relaxed);
+}
+
+bool health_wants_probe(struct health *health, unsigned node, struct instant now,
+                        uint32_t draw)
+{
+    return breaker_wants_probe(&health->breakers[node], now, draw);
+}
+
+static void log_change(struct health *health, unsigned node, struct instant now)
+{
+    struct breaker_status status = breaker_read(&health->breakers[node], now);
+    if (status.state == BREAKER_OPEN) {
+        log_warning("Redis node %u is not asked any more (%s): the rules' "
+                    "on_store_failure decides",
+                    node, breaker_cause_text(status.cause));
+    } else {
+        log_info("Redis node %u is asked again", node);
+    }
+}
+
+static void note_node(struct health *health, unsigned node)
+{
+    unsigned n = atomic_load_explicit(&health->n_nodes, memory_order_relaxed);
+    while (n <= node
+           && !atomic_compare_exchange_weak_explicit(&health->n_nodes, &n, node + 1,
+                                                     memory_order_relaxed,
+                                                     memory_order_relaxed)) {
+    }
+}
+
+static void add_round_trip(struct health *health, int64_t us)
+{
+    unsigned i = 0;
+    while (i < HEALTH_SPANS_N - 1 && us >> i > 0) {
+        i++;
+    }
+    (void)atomic_fetch_add_explicit(&health->round_trips[i], 1, memory_order_relaxed);
+    (void)atomic_fetch_add_explicit(&health->round_trips_us, (uint64_t)us,
+                                    memory_order_relaxed);
+}
+
+/* What an error says of its node as a whole; -1: nothing. */
+static int result_of_error(enum seam_error error)
+{
+    switch (error) {
+    case SEAM_ERROR_MOVED:
+    case SEAM_ERROR_TRYAGAIN:
+        return -1; /* the slot's, not the node's */
+    case SEAM_ERROR_NONE:
+    case SEAM_ERROR_CLUSTER_DOWN:
+    case SEAM_ERROR_LOADING:
+    case SEAM_ERROR_READ_ONLY:
+    case SEAM_ERROR_BUSY:
+    case SEAM_ERROR_NO_SCRIPT:
+    case SEAM_ERROR_DENIED:
+    case SEAM_ERROR_OUT_OF_MEMORY:
+    case SEAM_ERROR_NO_WRITES:
+    case SEAM_ERROR_WRONG_TYPE:
+    case SEAM_ERROR_OTHER:
+        return BREAKER_FAILED;
+    }
+    NEVER("error");
+}
+
+/* What the end of a call says of its node; -1: nothing. Who was never connected to a node
+ * has not lost it: it may be the start. */
+static int result_of(const struct health *health, const struct seam_call *call)
+{
+    switch (call->outcome) {
+    case SEAM_OK:
+        return BREAKER_GOOD;
+    case SEAM_TIMEOUT:
+        return BREAKER_FAILED;
+    case SEAM_LOST:
+        return BREAKER_BROKEN;
+    case SEAM_DOWN:
+        return atomic_load_explicit(&health->is_proven[call->node],
+                                    memory_order_relaxed)
+                   ? BREAKER_BROKEN
+                   : -1;
+    case SEAM_FULL:
+        return -1;
+    case SEAM_ERROR:
+        return result_of_error(call->error);
+    }
+    NEVER("outcome");
+}
+
+void health_report(struct health *health, const struct seam_call *call,
+                   struct instant now)
+{
+    static const enum health_count counts[] = {
+        [SEAM_TIMEOUT] = HEALTH_TIMEOUTS, [SEAM_DOWN] = HEALTH_UNSENT,
+        [SEAM_FULL] = HEALTH_UNSENT,      [SEAM_LOST] = HEALTH_LOST,
+        [SEAM_ERROR] = HEALTH_ERRORS,
+    };
+    bool is_sent = call->outcome != SEAM_DOWN && call->outcome != SEAM_FULL;
+    health_add(health, HEALTH_CALLS, is_sent);
+    if (call->outcome != SEAM_OK) {
+        health_add(health, counts[call->outcome], 1);
+    } else {
+        add_round_trip(health, call->round_trip_us);
+    }
+    if (call->node >= SEAM_NODES_MAX) {
+        return;
+    }
+    note_node(health, call->node);
+    int result = result_of(health, call);
+    if (result == BREAKER_GOOD) {
+        atomic_store_explicit(&health->is_proven[call->node], true,
+                              memory_order_relaxed);
+    }
+    if (result >= 0
+        && breaker_report(&health->breakers[call->node], now,
+                          (enum breaker_result)result, call->round_trip_us)) {
+        log_change(health, call->node, now);
+    }
+}
+
+void health_report_probe(struct health *health, const struct seam_call *call,
+                         struct instant now)
+{
+    if (call->node < SEAM_NODES_MAX
+        && breaker_report_probe(&health->breakers[call->node], now,
+                                call->outcome == SEAM_OK ? BREAKER_GOOD
+                                                         : BREAKER_FAILED,
+                                call->round_trip_us)) {
+        log_change(health, call->node, now);
+    }
+}

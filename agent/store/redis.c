@@ -1,0 +1,967 @@
+#include "agent/store/redis.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/redis/script.h"
+
+enum {
+    PROBE_KEY_BYTES_MAX = 128,
+    PROBE_KEYS_TRIED = 4096, /* to find one that the node has */
+};
+
+struct context;
+
+/** The charges of a take that are in one slot. */
+struct call {
+    struct seam_call seam;
+    struct context *context;
+    unsigned slot;
+    unsigned first; /* of its charges, in the context's order */
+    unsigned n;
+    bool is_waited_for;
+    bool is_failed; /* the policies decide; an answer may come yet */
+    bool has_answer;
+    bool is_allowed; /* its answer */
+    struct seam_bytes arg;
+};
+
+/** What a charge leaves behind when its take is over. */
+struct trace {
+    unsigned at; /* in the take */
+    uint32_t count_idx;
+    bool is_lenient;
+    bool is_shadow;
+    bool is_charged;
+    bool is_allowed;
+    struct limit limit; /* without its calendar, which is the set's */
+    int64_t cost;
+    int64_t place;
+};
+
+/** A take with calls under way, or a settlement. */
+struct context {
+    struct redis_store *store;
+    struct store_take *take;   /* NULL: it is over */
+    struct counters *counters; /* NULL: gone */
+    bool is_peek;
+
+    bool is_refused;    /* the take, when it was over */
+    unsigned n_waiting; /* calls that the take waits for */
+    unsigned n_open;    /* calls with the seam */
+    unsigned n_calls;
+    struct context *next; /* of those that are free */
+    struct call calls[STORE_CHARGES_MAX];
+    struct trace traces[STORE_CHARGES_MAX]; /* by call */
+    struct seam_bytes names[STORE_CHARGES_MAX];
+    uint8_t args[STORE_CHARGES_MAX * (SCRIPT_CHARGE_BYTES_MAX + 1)];
+    uint8_t settle_args[STORE_CHARGES_MAX * SCRIPT_SETTLEMENT_BYTES_MAX];
+    size_t n_kept;
+    uint8_t kept[STORE_CHARGES_MAX * STORE_KEY_BYTES_MAX]; /* names and keys */
+};
+
+struct probe {
+    struct seam_call call;
+    bool is_under_way;
+    struct seam_bytes key;
+    struct seam_bytes arg;
+    size_t key_bytes;
+    char key_text[PROBE_KEY_BYTES_MAX];
+    uint8_t arg_buf[SCRIPT_TAKE_BYTES_MAX];
+};
+
+struct redis_store {
+    struct store store;
+    struct store *local;
+    struct seam *seam;
+    struct health *health;
+    const char *prefix;
+    struct seam_timer watch;
+    struct probe probe;
+    unsigned n_under_way;
+    unsigned n_used; /* of contexts, ever */
+    struct context *free;
+    struct context contexts[REDIS_TAKES_MAX];
+};
+
+static struct redis_store *to_redis(struct store *store)
+{
+    return CONTAINER_OF(store, struct redis_store, store);
+}
+
+static uint32_t draw(struct redis_store *redis)
+{
+    return (uint32_t)seam_random(redis->seam);
+}
+
+/* --- contexts --- */
+
+/* Nothing of it is cleared that is not read: it is large. */
+static struct context *context_take(struct redis_store *redis,
+                                    struct counters *counters)
+{
+    struct context *context = redis->free;
+    if (context != NULL) {
+        redis->free = context->next;
+    } else if (redis->n_used < REDIS_TAKES_MAX) {
+        context = &redis->contexts[redis->n_used++];
+    } else {
+        return NULL;
+    }
+    redis->n_under_way++;
+    context->store = redis;
+    context->counters = counters;
+    context->take = NULL;
+    context->is_peek = false;
+    context->is_refused = false;
+    context->n_waiting = 0;
+    context->n_open = 0;
+    context->n_calls = 0;
+    context->n_kept = 0;
+    return context;
+}
+
+static void context_put_if_over(struct context *context)
+{
+    struct redis_store *redis = context->store;
+    if (context->take == NULL && context->n_open == 0) {
+        context->next = redis->free;
+        redis->free = context;
+        redis->n_under_way--;
+    }
+}
+
+/* Keep bytes that go when the take was begun. @return where they stand */
+static uint8_t *context_keep(struct context *context, const void *bytes, size_t n)
+{
+    ENSURE(n <= sizeof(context->kept) - context->n_kept);
+    uint8_t *to = context->kept + context->n_kept;
+    memcpy(to, bytes, n);
+    context->n_kept += n;
+    return to;
+}
+
+/* --- the local store, at once --- */
+
+static void ignore_done(struct store_take *take)
+{
+    (void)take;
+}
+
+static void sub_begin(struct store_take *sub, const struct store_take *take)
+{
+    sub->now = take->now;
+    sub->deadline = take->deadline;
+    sub->is_peek = take->is_peek;
+    sub->counters = take->counters;
+    sub->done = ignore_done;
+    sub->n_charges = 0;
+}
+
+static void sub_answer(const struct store_take *sub, unsigned i,
+                       struct store_take *take, unsigned at)
+{
+    struct store_charge *charge = &take->charges[at];
+    charge->is_charged = sub->charges[i].is_charged;
+    charge->place = sub->charges[i].place;
+    charge->answer = sub->charges[i].answer;
+    if (take->is_peek) {
+        take->held[at] = sub->held[i];
+    }
+}
+
+/* Take the charges without a home. @return whether they are allowed */
+static bool take_local(struct redis_store *redis, struct store_take *take)
+{
+    UNCLEARED struct store_take sub;
+    unsigned at[STORE_CHARGES_MAX];
+    sub_begin(&sub, take);
+    for (unsigned i = 0; i < take->n_charges; i++) {
+        if (take->charges[i].home == NULL) {
+            at[sub.n_charges] = i;
+            sub.charges[sub.n_charges++] = take->charges[i];
+        }
+    }
+    if (sub.n_charges == 0) {
+        return true;
+    }
+    store_take(redis->local, &sub);
+    for (unsigned i = 0; i < sub.n_charges; i++) {
+        sub_answer(&sub, i, take, at[i]);
+    }
+    return sub.is_allowed;
+}
+
+/* --- policies --- */
+
+static void pass(struct store_take *take, unsigned i, enum store_source source)
+{
+    struct store_charge *charge = &take->charges[i];
+    charge->source = source;
+    charge->is_charged = false;
+    charge->answer = (struct limit_answer){
+        .is_allowed = true,
+        .remaining = charge->limit->size,
+    };
+    take->held[i] = charge->answer;
+}
+
+/* 1 to 3 s: Redis may be back by then. */
+static void refuse(struct redis_store *redis, struct store_take *take, unsigned i)
+{
+    struct store_charge *charge = &take->charges[i];
+    charge->source = STORE_CLOSED;
+    charge->is_charged = false;
+    charge->answer = (struct limit_answer){
+        .retry_us = US_PER_S + draw(redis) % (2 * US_PER_S),
+    };
+    take->held[i] = charge->answer;
+}
+
+/* Charge this host's share. @return whether it allows */
+static bool take_share(struct redis_store *redis, struct store_take *take,
+                       uint32_t mask)
+{
+    UNCLEARED struct store_take sub;
+    UNCLEARED struct limit limits[STORE_CHARGES_MAX];
+    unsigned at[STORE_CHARGES_MAX];
+    unsigned n_agents = health_n_agents(redis->health);
+    sub_begin(&sub, take);
+    for (; mask != 0; mask &= mask - 1) {
+        unsigned i = (unsigned)__builtin_ctz(mask);
+        unsigned n = sub.n_charges++;
+        const struct store_home *home = take->charges[i].home;
+        at[n] = i;
+        fallback_limit(&home->fallback, n_agents, home->share, &limits[n]);
+        sub.charges[n] = take->charges[i];
+        sub.charges[n].limit = &limits[n];
+        sub.charges[n].limit_id = home->fallback_id;
+        sub.charges[n].home = NULL;
+    }
+    store_take(redis->local, &sub);
+    for (unsigned i = 0; i < sub.n_charges; i++) {
+        sub_answer(&sub, i, take, at[i]);
+        take->charges[at[i]].source = STORE_FALLBACK;
+    }
+    return sub.is_allowed;
+}
+
+static void pass_unasked(struct store_take *take, uint32_t mask)
+{
+    for (; mask != 0; mask &= mask - 1) {
+        pass(take, (unsigned)__builtin_ctz(mask), STORE_UNASKED);
+    }
+}
+
+/* Charges that nobody answered, by the policies of their rules; those that may refuse
+ * without being asked first. @return whether the request is allowed as far as they go */
+static bool apply_policies(struct redis_store *redis, struct store_take *take,
+                           uint32_t mask)
+{
+    uint32_t shares = 0;
+    bool is_allowed = true;
+    for (uint32_t left = mask; left != 0; left &= left - 1) {
+        unsigned i = (unsigned)__builtin_ctz(left);
+        const struct store_charge *charge = &take->charges[i];
+        switch (charge->home->policy) {
+        case STORE_POLICY_LOCAL:
+            shares |= UINT32_C(1) << i;
+            break;
+        case STORE_POLICY_OPEN:
+            pass(take, i, STORE_OPEN);
+            health_add(redis->health, HEALTH_POLICY_OPEN, 1);
+            break;
+        case STORE_POLICY_CLOSED:
+            if (charge->is_lenient) {
+                pass(take, i, STORE_OPEN);
+                health_add(redis->health, HEALTH_POLICY_OPEN, 1);
+                break;
+            }
+            refuse(redis, take, i);
+            health_add(redis->health, HEALTH_POLICY_CLOSED, 1);
+            is_allowed = false;
+            break;
+        }
+    }
+    if (shares != 0 && is_allowed) {
+        health_add(redis->health, HEALTH_POLICY_LOCAL,
+                   (uint64_t)__builtin_popcount(shares));
+        return take_share(redis, take, shares);
+    }
+    pass_unasked(take, shares);
+    return is_allowed;
+}
+
+static void fail(struct store_take *take, enum store_failure failure)
+{
+    if (take->failure == STORE_NO_FAILURE) {
+        take->failure = failure;
+    }
+}
+
+/* --- giving back --- */
+
+/* What a refused request charged here. Its answer is as if it had not. */
+static void forget_charge(struct store_charge *charge)
+{
+    int64_t left = charge->answer.remaining + charge->cost;
+    charge->is_charged = false;
+    charge->answer.remaining = left < charge->limit->size ? left : charge->limit->size;
+}
+
+static void give_back_local(struct redis_store *redis, struct store_take *take)
+{
+    for (unsigned i = 0; i < take->n_charges; i++) {
+        struct store_charge *charge = &take->charges[i];
+        if (charge->home != NULL || !charge->is_charged) {
+            continue;
+        }
+        struct store_settlement settlement = {
+            .limit = charge->limit,
+            .limit_id = charge->limit_id,
+            .key = charge->key,
+            .key_bytes = charge->key_bytes,
+            .correction = {charge->place, charge->cost, 0},
+            .now = take->now,
+            .counters = take->counters,
+        };
+        store_settle(redis->local, &settlement);
+        forget_charge(charge);
+    }
+}
+
+static void call_end(struct call *call)
+{
+    call->context->n_open--;
+    context_put_if_over(call->context);
+}
+
+static void on_given_back_late(struct seam_call *seam, const struct seam_reply *reply)
+{
+    (void)reply;
+    call_end(CONTAINER_OF(seam, struct call, seam));
+}
+
+static void on_given_back(struct seam_call *seam, const struct seam_reply *reply)
+{
+    struct call *call = CONTAINER_OF(seam, struct call, seam);
+    struct redis_store *redis = call->context->store;
+    bool is_good = seam->outcome == SEAM_OK;
+    (void)reply;
+    health_report(redis->health, seam, seam_now(redis->seam));
+    health_add(redis->health, is_good ? HEALTH_GIVEN_BACK : HEALTH_GIVE_BACKS_LOST,
+               seam->n_keys);
+    if (seam->outcome != SEAM_TIMEOUT) { /* that ends later */
+        call_end(call);
+    }
+}
+
+/* Begin to settle the first `n` charges of a call, whose argument is written. */
+static void call_settle(struct call *call, unsigned n, size_t arg_bytes,
+                        seam_call_fn *done)
+{
+    struct context *context = call->context;
+    struct seam *seam = context->store->seam;
+    call->arg = (struct seam_bytes){
+        .ptr = context->settle_args + call->first * SCRIPT_SETTLEMENT_BYTES_MAX,
+        .len = arg_bytes,
+    };
+    call->seam = (struct seam_call){
+        .script = REDIS_SCRIPT_SETTLE,
+        .keys = &context->names[call->first],
+        .n_keys = n,
+        .args = &call->arg,
+        .n_args = 1,
+        .deadline = instant_add_us(seam_now(seam), REDIS_SETTLE_US),
+        .done = done,
+        .late = on_given_back_late,
+    };
+    context->n_open++;
+    seam_run(seam, &call->seam);
+}
+
+/* Give back what a call charged. Nobody waits for it. */
+static void give_back(struct call *call)
+{
+    struct context *context = call->context;
+    uint8_t *arg = context->settle_args + call->first * SCRIPT_SETTLEMENT_BYTES_MAX;
+    size_t arg_bytes = 0;
+    unsigned n = 0;
+    for (unsigned i = 0; i < call->n; i++) {
+        const struct trace *trace = &context->traces[call->first + i];
+        if (trace->is_charged) {
+            context->names[call->first + n++] = context->names[call->first + i];
+            arg_bytes += script_encode_giving_back(call->arg.ptr, i, trace->place,
+                                                   trace->cost, arg + arg_bytes);
+        }
+    }
+    if (n > 0) {
+        call_settle(call, n, arg_bytes, on_given_back);
+    }
+}
+
+/* --- answers --- */
+
+/* A take of the charges of one call, as far as its answer needs it. */
+static void sub_of_call(const struct call *call, struct store_take *sub)
+{
+    const struct trace *traces = &call->context->traces[call->first];
+    sub->is_peek = call->context->is_peek;
+    sub->n_charges = call->n;
+    for (unsigned i = 0; i < call->n; i++) {
+        sub->charges[i].limit = &traces[i].limit;
+        sub->charges[i].cost = traces[i].cost;
+        sub->charges[i].is_lenient = traces[i].is_lenient;
+    }
+}
+
+static bool read_numbers(const struct seam_reply *reply, int64_t *numbers, size_t *n)
+{
+    if (reply->values[0].type != SEAM_ARRAY
+        || reply->n_values > SCRIPT_REPLY_NUMBERS_MAX + 1) {
+        return false;
+    }
+    *n = reply->n_values - 1;
+    for (size_t i = 0; i < *n; i++) {
+        if (reply->values[i + 1].type != SEAM_INTEGER) {
+            return false;
+        }
+        numbers[i] = reply->values[i + 1].integer;
+    }
+    return true;
+}
+
+/* Read an answer; into the take, too, while that goes on. @return false: it is none */
+static bool read_answer(struct call *call, const struct seam_reply *reply)
+{
+    UNCLEARED struct store_take sub;
+    UNCLEARED int64_t numbers[SCRIPT_REPLY_NUMBERS_MAX];
+    struct context *context = call->context;
+    struct script_repairs repairs = {0};
+    size_t n = 0;
+    sub_of_call(call, &sub);
+    if (!read_numbers(reply, numbers, &n)
+        || script_decode_take(numbers, n, &sub, &repairs) != SCRIPT_OK) {
+        return false;
+    }
+    health_add(context->store->health, HEALTH_REPAIRED,
+               repairs.n_values + repairs.n_ttls);
+    for (unsigned i = 0; i < call->n; i++) {
+        struct trace *trace = &context->traces[call->first + i];
+        trace->is_allowed = sub.charges[i].answer.is_allowed;
+        trace->is_charged = sub.charges[i].is_charged;
+        trace->place = sub.charges[i].place;
+        if (context->take != NULL && !call->is_failed) {
+            sub_answer(&sub, i, context->take, trace->at);
+        }
+    }
+    call->is_allowed = sub.is_allowed;
+    return true;
+}
+
+static uint32_t charges_of(const struct call *call)
+{
+    uint32_t mask = 0;
+    for (unsigned i = call->first; i < call->first + call->n; i++) {
+        mask |= UINT32_C(1) << call->context->traces[i].at;
+    }
+    return mask;
+}
+
+/* Nothing is charged for it, wherever it was. */
+static void undo(struct context *context)
+{
+    struct store_take *take = context->take;
+    give_back_local(context->store, take);
+    for (unsigned i = 0; i < context->n_calls; i++) {
+        struct call *call = &context->calls[i];
+        for (uint32_t left = charges_of(call); left != 0; left &= left - 1) {
+            struct store_charge *charge = &take->charges[__builtin_ctz(left)];
+            if (charge->is_charged) {
+                forget_charge(charge);
+            }
+        }
+        if (call->has_answer) {
+            give_back(call);
+        }
+    }
+}
+
+/* All that the take waits for is there, or given up. */
+static void conclude(struct context *context)
+{
+    struct store_take *take = context->take;
+    uint32_t unanswered = 0;
+    bool is_allowed = true;
+    for (unsigned i = 0; i < context->n_calls; i++) {
+        const struct call *call = &context->calls[i];
+        if (call->is_failed) {
+            unanswered |= charges_of(call);
+        } else if (call->has_answer) {
+            is_allowed = is_allowed && call->is_allowed;
+        } else {
+            pass_unasked(take,
+                         charges_of(call)); /* shadows, whose answers come later */
+        }
+    }
+    if (is_allowed) {
+        is_allowed = apply_policies(context->store, take, unanswered);
+    } else {
+        pass_unasked(take, unanswered);
+    }
+    take->is_allowed = is_allowed;
+    context->is_refused = !is_allowed;
+    if (!is_allowed) {
+        undo(context);
+    }
+    context->take = NULL;
+    take->done(take);
+}
+
+/* A take that is over is told nothing more, but its rules' shadows are counted. */
+static void count_afterwards(const struct call *call)
+{
+    const struct context *context = call->context;
+    for (unsigned i = call->first; i < call->first + call->n; i++) {
+        const struct trace *trace = &context->traces[i];
+        if (trace->is_shadow && context->counters != NULL && !context->is_peek) {
+            bool is_charged = trace->is_charged && !context->is_refused;
+            counter_outcome(context->counters, trace->count_idx,
+                            is_charged          ? OUTCOME_CHARGED
+                            : trace->is_allowed ? OUTCOME_PASSED
+                                                : OUTCOME_WOULD_REFUSE);
+        }
+    }
+}
+
+static void on_late_answer(struct seam_call *seam, const struct seam_reply *reply)
+{
+    struct call *call = CONTAINER_OF(seam, struct call, seam);
+    struct context *context = call->context;
+    health_add(context->store->health, HEALTH_LATE, reply != NULL);
+    call->has_answer = reply != NULL && read_answer(call, reply);
+    /* A take that still waits for others sees to it when it is over. */
+    if (call->has_answer && context->take == NULL && context->is_refused) {
+        give_back(call);
+    }
+    call_end(call);
+}
+
+static enum store_failure failure_of(enum seam_outcome outcome)
+{
+    switch (outcome) {
+    case SEAM_TIMEOUT:
+        return STORE_DEADLINE;
+    case SEAM_FULL:
+        return STORE_SLOW;
+    case SEAM_OK: /* an answer that is none */
+    case SEAM_DOWN:
+    case SEAM_LOST:
+    case SEAM_ERROR:
+        return STORE_DOWN;
+    }
+    NEVER("outcome");
+}
+
+static void on_answer(struct seam_call *seam, const struct seam_reply *reply)
+{
+    struct call *call = CONTAINER_OF(seam, struct call, seam);
+    struct context *context = call->context;
+    struct redis_store *redis = context->store;
+    call->has_answer = seam->outcome == SEAM_OK && read_answer(call, reply);
+    if (seam->outcome == SEAM_OK && !call->has_answer) {
+        seam->outcome = SEAM_ERROR;
+        seam->error = SEAM_ERROR_OTHER;
+    }
+    health_report(redis->health, seam, seam_now(redis->seam));
+    call->is_failed = !call->has_answer;
+    if (context->take == NULL) { /* a shadow's */
+        if (call->has_answer) {
+            count_afterwards(call);
+        }
+        if (call->has_answer && context->is_refused) {
+            give_back(call);
+        }
+    } else if (call->is_failed) {
+        fail(context->take, failure_of(seam->outcome));
+    }
+    if (call->is_waited_for && --context->n_waiting == 0) {
+        conclude(context);
+    }
+    if (seam->outcome != SEAM_TIMEOUT) {
+        call_end(call);
+    }
+}
+
+/* --- asking --- */
+
+static struct call *call_of_slot(struct context *context, unsigned slot)
+{
+    for (unsigned i = 0; i < context->n_calls; i++) {
+        if (context->calls[i].slot == slot) {
+            return &context->calls[i];
+        }
+    }
+    struct call *call = &context->calls[context->n_calls++];
+    call->context = context;
+    call->slot = slot;
+    call->n = 0;
+    call->is_waited_for = false;
+    call->is_failed = false;
+    call->has_answer = false;
+    return call;
+}
+
+/* Which charge belongs to which call; their order is that of the calls. */
+static void plan_calls(struct context *context)
+{
+    const struct store_take *take = context->take;
+    struct call *calls[STORE_CHARGES_MAX] = {NULL};
+    unsigned n_traces = 0;
+    for (unsigned i = 0; i < take->n_charges; i++) {
+        const struct store_charge *charge = &take->charges[i];
+        if (charge->home != NULL) {
+            struct seam_bytes name = {.ptr = charge->key, .len = charge->key_bytes};
+            calls[i] = call_of_slot(context, seam_slot(context->store->seam, name));
+            calls[i]->is_waited_for = calls[i]->is_waited_for || !charge->is_shadow;
+        }
+    }
+    for (unsigned c = 0; c < context->n_calls; c++) {
+        struct call *call = &context->calls[c];
+        call->first = n_traces;
+        for (unsigned i = 0; i < take->n_charges; i++) {
+            if (calls[i] == call) {
+                context->traces[n_traces++].at = i;
+                call->n++;
+            }
+        }
+        context->n_waiting += call->is_waited_for;
+    }
+}
+
+static void trace_charge(struct context *context, unsigned idx)
+{
+    struct trace *trace = &context->traces[idx];
+    const struct store_charge *charge = &context->take->charges[trace->at];
+    trace->count_idx = charge->count_idx;
+    trace->is_lenient = charge->is_lenient;
+    trace->is_shadow = charge->is_shadow;
+    trace->is_charged = false;
+    trace->cost = charge->cost;
+    trace->limit = *charge->limit;
+    trace->limit.calendar = NULL;
+    context->names[idx] = (struct seam_bytes){.ptr = charge->key,
+                                              .len = charge->key_bytes};
+}
+
+/* The argument of a call, in its part of the context's. */
+static void encode_call(struct call *call)
+{
+    UNCLEARED struct store_take sub;
+    struct context *context = call->context;
+    const struct store_take *take = context->take;
+    uint8_t *arg = context->args + call->first * (SCRIPT_CHARGE_BYTES_MAX + 1);
+    sub_begin(&sub, take);
+    for (unsigned i = call->first; i < call->first + call->n; i++) {
+        sub.charges[sub.n_charges++] = take->charges[context->traces[i].at];
+    }
+    call->arg = (struct seam_bytes){.ptr = arg, .len = script_encode_take(&sub, arg)};
+}
+
+static void run_call(struct call *call)
+{
+    struct context *context = call->context;
+    for (unsigned i = call->first; i < call->first + call->n; i++) {
+        trace_charge(context, i);
+    }
+    encode_call(call);
+    call->seam = (struct seam_call){
+        .script = REDIS_SCRIPT_TAKE,
+        .keys = &context->names[call->first],
+        .n_keys = call->n,
+        .args = &call->arg,
+        .n_args = 1,
+        .deadline = instant_add_us(context->take->deadline, -REDIS_RESERVE_US),
+        .done = on_answer,
+        .late = on_late_answer,
+    };
+    context->n_open++;
+    seam_run(context->store->seam, &call->seam);
+}
+
+/* Send it, where its node is asked at all. */
+static void ask(struct call *call)
+{
+    struct context *context = call->context;
+    struct redis_store *redis = context->store;
+    struct instant now = context->take->now;
+    unsigned node = seam_node(redis->seam, call->slot);
+    if (health_passes(redis->health, node, now, draw(redis))) {
+        run_call(call);
+        return;
+    }
+    call->is_failed = true;
+    fail(context->take,
+         health_is_slow(redis->health, node, now) ? STORE_SLOW : STORE_DOWN);
+    context->n_waiting -= call->is_waited_for;
+}
+
+/* Keys and names are the caller's no longer than this call. */
+static void keep_keys(struct context *context)
+{
+    struct store_take *take = context->take;
+    for (unsigned i = 0; i < take->n_charges; i++) {
+        struct store_charge *charge = &take->charges[i];
+        charge->key = context_keep(context, charge->key, charge->key_bytes);
+    }
+}
+
+/* Names are the keys of what has a home, here and in the bucket of its share. */
+static bool use_names(struct store_take *take)
+{
+    bool has_homes = false;
+    for (unsigned i = 0; i < take->n_charges; i++) {
+        struct store_charge *charge = &take->charges[i];
+        if (charge->home != NULL) {
+            charge->key = (const uint8_t *)charge->name;
+            charge->key_bytes = charge->name_bytes;
+            has_homes = true;
+        }
+    }
+    return has_homes;
+}
+
+static uint32_t all_with_homes(const struct store_take *take)
+{
+    uint32_t mask = 0;
+    for (unsigned i = 0; i < take->n_charges; i++) {
+        mask |= (uint32_t)(take->charges[i].home != NULL) << i;
+    }
+    return mask;
+}
+
+/* Nobody can be asked: there is no time, or too much is under way. */
+static void conclude_unasked(struct redis_store *redis, struct store_take *take)
+{
+    fail(take, STORE_SLOW);
+    take->is_allowed = apply_policies(redis, take, all_with_homes(take));
+    if (!take->is_allowed) {
+        give_back_local(redis, take);
+    }
+    take->done(take);
+}
+
+static void redis_take(struct store *store, struct store_take *take)
+{
+    struct redis_store *redis = to_redis(store);
+    ENSURE(take->n_charges <= STORE_CHARGES_MAX);
+    if (!use_names(take)) {
+        store_take(redis->local, take);
+        return;
+    }
+    if (!take_local(redis, take)) {
+        pass_unasked(take, all_with_homes(take));
+        take->is_allowed = false;
+        take->done(take);
+        return;
+    }
+    bool has_time = instant_diff_us(take->deadline, take->now) > REDIS_RESERVE_US;
+    struct context *context = has_time ? context_take(redis, take->counters) : NULL;
+    if (context == NULL) {
+        conclude_unasked(redis, take);
+        return;
+    }
+    context->take = take;
+    context->is_peek = take->is_peek;
+    keep_keys(context);
+    plan_calls(context);
+    context->n_waiting++; /* none concludes before all are asked */
+    for (unsigned i = 0; i < context->n_calls; i++) {
+        ask(&context->calls[i]);
+    }
+    if (--context->n_waiting == 0) {
+        conclude(context);
+    }
+    context_put_if_over(context);
+}
+
+/* --- settling --- */
+
+static void on_settled(struct seam_call *seam, const struct seam_reply *reply)
+{
+    int64_t numbers[1];
+    struct call *call = CONTAINER_OF(seam, struct call, seam);
+    struct context *context = call->context;
+    struct redis_store *redis = context->store;
+    struct script_repairs repairs = {0};
+    unsigned n_changed = 0;
+    size_t n = 0;
+    health_report(redis->health, seam, seam_now(redis->seam));
+    bool is_good = seam->outcome == SEAM_OK && reply->n_values == 2
+                   && read_numbers(reply, numbers, &n)
+                   && script_decode_settlements(numbers, n, 1, &n_changed, &repairs)
+                          == SCRIPT_OK;
+    health_add(redis->health, HEALTH_SETTLES_LOST, !is_good);
+    health_add(redis->health, HEALTH_REPAIRED, repairs.n_values + repairs.n_ttls);
+    if (is_good && n_changed == 0 && context->counters != NULL) {
+        counter_add(context->counters, COUNTER_SETTLED_TOO_LATE, 1);
+    }
+    if (seam->outcome != SEAM_TIMEOUT) {
+        call_end(call);
+    }
+}
+
+static void redis_settle(struct store *store, const struct store_settlement *settlement)
+{
+    struct redis_store *redis = to_redis(store);
+    if (settlement->home == NULL) {
+        store_settle(redis->local, settlement);
+        return;
+    }
+    struct context *context = context_take(redis, settlement->counters);
+    if (context == NULL) {
+        health_add(redis->health, HEALTH_SETTLES_LOST, 1);
+        return;
+    }
+    context->names[0] = (struct seam_bytes){
+        .ptr = context_keep(context, settlement->name, settlement->name_bytes),
+        .len = settlement->name_bytes,
+    };
+    struct call *call = call_of_slot(context,
+                                     seam_slot(redis->seam, context->names[0]));
+    call->first = 0;
+    call->n = 1;
+    call_settle(call, 1, script_encode_settlement(settlement, context->settle_args),
+                on_settled);
+}
+
+/* --- probes --- */
+
+static bool find_probe_key(struct redis_store *redis, unsigned node)
+{
+    struct probe *probe = &redis->probe;
+    for (unsigned i = 0; i < PROBE_KEYS_TRIED; i++) {
+        int n = snprintf(probe->key_text, sizeof(probe->key_text), "%.100s:probe:{%u}",
+                         redis->prefix, i);
+        probe->key = (struct seam_bytes){.ptr = probe->key_text, .len = (size_t)n};
+        if (seam_node(redis->seam, seam_slot(redis->seam, probe->key)) == node) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void end_probe(struct seam_call *call, const struct seam_reply *reply)
+{
+    (void)reply;
+    CONTAINER_OF(call, struct probe, call)->is_under_way = false;
+}
+
+static void on_probed(struct seam_call *call, const struct seam_reply *reply)
+{
+    struct probe *probe = CONTAINER_OF(call, struct probe, call);
+    struct redis_store *redis = CONTAINER_OF(probe, struct redis_store, probe);
+    health_report_probe(redis->health, call, seam_now(redis->seam));
+    if (call->outcome != SEAM_TIMEOUT) {
+        end_probe(call, reply);
+    }
+}
+
+/* The real script, on a key of its own. */
+static void send_probe(struct redis_store *redis, unsigned node, struct instant now)
+{
+    static const struct limit limit = {
+        .algorithm = LIMIT_SLIDING_WINDOW,
+        .requests = 1000,
+        .size = 1000,
+        .per_ticks = US_PER_S,
+        .tick_us = 1,
+    };
+    UNCLEARED struct store_take take;
+    struct probe *probe = &redis->probe;
+    if (!find_probe_key(redis, node)) {
+        return;
+    }
+    take.now = now;
+    take.is_peek = false;
+    take.n_charges = 1;
+    take.charges[0] = (struct store_charge){.limit = &limit, .cost = 1};
+    probe->arg = (struct seam_bytes){
+        .ptr = probe->arg_buf,
+        .len = script_encode_take(&take, probe->arg_buf),
+    };
+    probe->call = (struct seam_call){
+        .script = REDIS_SCRIPT_TAKE,
+        .keys = &probe->key,
+        .n_keys = 1,
+        .args = &probe->arg,
+        .n_args = 1,
+        .deadline = instant_add_us(now, REDIS_PROBE_TIMEOUT_US),
+        .done = on_probed,
+        .late = end_probe,
+    };
+    probe->is_under_way = true;
+    seam_run(redis->seam, &probe->call);
+}
+
+static void on_watch(struct seam_timer *timer)
+{
+    struct redis_store *redis = CONTAINER_OF(timer, struct redis_store, watch);
+    struct instant now = seam_now(redis->seam);
+    unsigned n_nodes = health_n_nodes(redis->health);
+    for (unsigned i = 0; i < n_nodes && !redis->probe.is_under_way; i++) {
+        if (health_wants_probe(redis->health, i, now, draw(redis))) {
+            send_probe(redis, i, now);
+        }
+    }
+    timer->at = instant_add_us(now, REDIS_WATCH_US);
+    seam_timer_set(redis->seam, timer);
+}
+
+/* --- the store --- */
+
+static void redis_leave(struct store *store)
+{
+    struct redis_store *redis = to_redis(store);
+    for (unsigned i = 0; i < redis->n_used; i++) {
+        redis->contexts[i].counters = NULL;
+    }
+}
+
+static void redis_free(struct store *store)
+{
+    struct redis_store *redis = to_redis(store);
+    seam_timer_stop(redis->seam, &redis->watch);
+    free(redis);
+}
+
+struct store *redis_store_new(const struct redis_store_options *options)
+{
+    static const struct store_ops ops = {
+        .name = "redis",
+        .take = redis_take,
+        .settle = redis_settle,
+        .leave = redis_leave,
+        .free = redis_free,
+    };
+    struct redis_store *redis = calloc(1, sizeof(*redis));
+    if (redis == NULL) {
+        return NULL;
+    }
+    redis->store.ops = &ops;
+    redis->local = options->local;
+    redis->seam = options->seam;
+    redis->health = options->health;
+    redis->prefix = options->prefix;
+    redis->watch.fire = on_watch;
+    redis->watch.at = instant_add_us(seam_now(redis->seam), REDIS_WATCH_US);
+    seam_timer_set(redis->seam, &redis->watch);
+    return &redis->store;
+}
+
+unsigned redis_store_n_under_way(struct store *store)
+{
+    const struct redis_store *redis = to_redis(store);
+    return redis->n_under_way + redis->probe.is_under_way;
+}

@@ -1,0 +1,62 @@
+/**
+ * @file agent/store/redis.h  Counters in Redis, beside those of this host.
+ *
+ * Model:     the charges of a take that have no home are taken from the local store first;
+ *            a refusal there ends the take before anything is sent. The others go out
+ *            together, one call for each slot of the cluster (without one: exactly one
+ *            call), and their answers make the take. Where one refuses, what others charged
+ *            is given back; that is begun before `done` and waited for by nobody. A call of
+ *            shadow charges only is not waited for.
+ *
+ *            Where a node does not answer in time, or its breaker (health.h) is open, the
+ *            policy of each charge decides: a bucket in the local store, pass, or refuse.
+ *            What only warns, degrades or is in shadow passes where the policy is to refuse.
+ *            An answer that comes late changes nothing: where it charged what was refused,
+ *            that is given back; where the policy allowed, it stays charged.
+ * Ownership: redis_store_new / store_free. Borrows the local store, the seam and the health,
+ *            which must live longer.
+ * Threads:   one store for each worker, on whose thread its seam lives. Health and local
+ *            store are shared.
+ * Errors:    policies; counts in health.
+ * Limits:    REDIS_TAKES_MAX takes with calls under way, late ones included; beyond these
+ *            policies decide. No allocation after redis_store_new.
+ */
+#ifndef AGENT_STORE_REDIS_H
+#define AGENT_STORE_REDIS_H
+
+#include "agent/store/health.h"
+#include "agent/store/seam.h"
+#include "agent/store/store.h"
+
+enum {
+    REDIS_TAKES_MAX = 2048
+};
+
+/** What the seam must run as which script. */
+enum redis_script {
+    REDIS_SCRIPT_TAKE = 0,
+    REDIS_SCRIPT_SETTLE,
+    REDIS_SCRIPTS_N,
+};
+
+/** Before the deadline of a take, since timers are late by up to 1 ms. */
+#define REDIS_RESERVE_US       (1 * US_PER_MS)
+
+#define REDIS_WATCH_US         (50 * US_PER_MS) /* how often breakers are looked at */
+#define REDIS_PROBE_TIMEOUT_US (100 * US_PER_MS)
+#define REDIS_SETTLE_US        (1 * US_PER_S) /* in which what is given back is sent */
+
+struct redis_store_options {
+    struct store *local;
+    struct seam *seam;
+    struct health *health;
+    const char *prefix; /* of keys; of probes here */
+};
+
+/** @return the store, or NULL when memory is short */
+MUST_USE struct store *redis_store_new(const struct redis_store_options *options);
+
+/** Takes with calls under way, late ones included: 0 before it may be freed. */
+unsigned redis_store_n_under_way(struct store *store);
+
+#endif

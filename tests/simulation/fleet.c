@@ -1,0 +1,109 @@
+#include "tests/simulation/fleet.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "agent/store/local.h"
+#include "agent/store/redis.h"
+
+void fleet_init(struct fleet *fleet, uint64_t seed, unsigned n_nodes, unsigned n_hosts)
+{
+    memset(fleet, 0, sizeof(*fleet));
+    fleet->sim = sim_new(seed, n_nodes, n_hosts);
+    fleet->n_hosts = n_hosts;
+    for (unsigned i = 0; i < n_hosts; i++) {
+        uint8_t secret[LOCAL_SECRET_BYTES] = {(uint8_t)i};
+        struct fleet_host *host = &fleet->hosts[i];
+        host->local = local_new((size_t)1 << 20, (size_t)1 << 16, secret);
+        host->health = health_new(2 * US_PER_MS, n_hosts, sim_now(fleet->sim));
+        host->counters = counters_new(16);
+        ENSURE(host->local != NULL && host->health != NULL && host->counters != NULL);
+        struct redis_store_options options = {
+            .local = host->local,
+            .seam = sim_seam(fleet->sim, i),
+            .health = host->health,
+            .prefix = "rl",
+        };
+        host->redis = redis_store_new(&options);
+        ENSURE(host->redis != NULL);
+    }
+}
+
+void fleet_fini(struct fleet *fleet)
+{
+    sim_heal(fleet->sim); /* breakers would probe for ever */
+    sim_run(fleet->sim, 5 * US_PER_S);
+    for (unsigned i = 0; i < fleet->n_hosts; i++) {
+        struct fleet_host *host = &fleet->hosts[i];
+        ENSURE(redis_store_n_under_way(host->redis) == 0);
+        store_free(host->redis);
+        store_free(host->local);
+        health_free(host->health);
+        counters_free(host->counters);
+    }
+    ENSURE(sim_n_in_flight(fleet->sim) == 0);
+    sim_free(fleet->sim);
+}
+
+void fleet_limit_init(struct fleet_limit *limit, const struct limit *what,
+                      const char *name, bool is_local)
+{
+    memset(limit, 0, sizeof(*limit));
+    limit->limit = *what;
+    limit->is_local = is_local;
+    (void)snprintf(limit->name, sizeof(limit->name), "%s", name);
+    memcpy(limit->id, name, strnlen(name, sizeof(limit->id)));
+    limit->home.share = FALLBACK_SHARE_WHOLE;
+    memcpy(limit->home.fallback_id, limit->id, sizeof(limit->id));
+    limit->home.fallback_id[0] ^= 0xff;
+    fallback_init(&limit->home.fallback, what, what->requests, 1);
+}
+
+void fleet_add(struct fleet_request *request, const struct fleet_limit *limit,
+               const char *key, int64_t cost)
+{
+    unsigned at = request->take.n_charges++;
+    struct store_charge *charge = &request->take.charges[at];
+    (void)snprintf(request->names[at], sizeof(request->names[at]), "rl:api:{%s}:%s",
+                   key, limit->name);
+    charge->limit = &limit->limit;
+    charge->limit_id = limit->id;
+    charge->key = (const uint8_t *)request->names[at];
+    charge->key_bytes = strlen(request->names[at]);
+    charge->cost = cost;
+    if (!limit->is_local) {
+        charge->home = &limit->home;
+        charge->name = request->names[at];
+        charge->name_bytes = charge->key_bytes;
+    }
+}
+
+static void on_done(struct store_take *take)
+{
+    struct fleet_request *request = CONTAINER_OF(take, struct fleet_request, take);
+    ENSURE(!request->is_done); /* exactly once */
+    request->is_done = true;
+    request->done_at = sim_now(request->fleet->sim);
+}
+
+void fleet_ask(struct fleet *fleet, unsigned host, struct fleet_request *request)
+{
+    request->fleet = fleet;
+    request->take.now = seam_now(sim_seam(fleet->sim, host));
+    if (request->take.deadline.us == 0) {
+        request->take.deadline = instant_add_us(request->take.now, FLEET_DEADLINE_US);
+    }
+    request->take.counters = fleet->hosts[host].counters;
+    request->take.done = on_done;
+    store_take(fleet->hosts[host].redis, &request->take);
+    /* The caller's bytes go when the take was begun. */
+    memset(request->names, 'x', sizeof(request->names));
+}
+
+bool fleet_wait(struct fleet *fleet, struct fleet_request *request)
+{
+    for (int64_t us = 0; !request->is_done && us <= FLEET_DEADLINE_US; us += 50) {
+        sim_run(fleet->sim, 50);
+    }
+    return request->is_done;
+}

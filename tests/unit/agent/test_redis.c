@@ -1,0 +1,487 @@
+/* The store of Redis over a Redis in virtual time. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "agent/store/redis.h"
+
+#include "tests/simulation/fleet.h"
+#include "tests/support/limit.h"
+
+static struct fleet f;
+static struct fleet_limit ten;   /* in Redis, 10 a minute */
+static struct fleet_limit five;  /* the same */
+static struct fleet_limit local; /* 10 a minute, on the host */
+
+static int set_up_with(unsigned n_nodes)
+{
+    struct limit limit = sliding(10, MINUTE_US);
+    fleet_init(&f, 1, n_nodes, 2);
+    fleet_limit_init(&ten, &limit, "ten", false);
+    fleet_limit_init(&local, &limit, "local", true);
+    limit = sliding(5, MINUTE_US);
+    fleet_limit_init(&five, &limit, "five", false);
+    return 0;
+}
+
+static int set_up(void **context)
+{
+    (void)context;
+    return set_up_with(1);
+}
+
+static int set_up_cluster(void **context)
+{
+    (void)context;
+    return set_up_with(8);
+}
+
+static int tear_down(void **context)
+{
+    (void)context;
+    fleet_fini(&f);
+    return 0;
+}
+
+static struct health *health(void)
+{
+    return f.hosts[0].health;
+}
+
+/* One charge, waited for. */
+static struct fleet_request ask(const struct fleet_limit *limit, const char *key,
+                                int64_t cost)
+{
+    struct fleet_request request = {0};
+    fleet_add(&request, limit, key, cost);
+    fleet_ask(&f, 0, &request);
+    assert_true(fleet_wait(&f, &request));
+    return request;
+}
+
+/* What is left of a limit in Redis, by its other host. */
+static int64_t left(const struct fleet_limit *limit, const char *key)
+{
+    struct fleet_request request = {.take.is_peek = true};
+    fleet_add(&request, limit, key, 1);
+    fleet_ask(&f, 1, &request);
+    assert_true(fleet_wait(&f, &request));
+    assert_int_equal(request.take.charges[0].source, STORE_COUNTED);
+    return request.take.held[0].remaining;
+}
+
+static int64_t left_here(const struct fleet_limit *limit, const char *key)
+{
+    struct fleet_request request = {.take.is_peek = true};
+    fleet_add(&request, limit, key, 1);
+    fleet_ask(&f, 0, &request);
+    assert_true(request.is_done);
+    return request.take.held[0].remaining;
+}
+
+static void one_call_whatever_the_number_of_limits(void **context)
+{
+    (void)context;
+    struct fleet_request request = {0};
+    fleet_add(&request, &ten, "a", 3);
+    fleet_add(&request, &local, "a", 3);
+    fleet_add(&request, &five, "b", 3);
+    fleet_ask(&f, 0, &request);
+    assert_false(request.is_done);
+    assert_true(fleet_wait(&f, &request));
+    assert_true(request.take.is_allowed);
+    assert_int_equal(sim_n_scripts(f.sim, REDIS_SCRIPT_TAKE), 1);
+    for (int i = 0; i < 3; i++) {
+        assert_true(request.take.charges[i].is_charged);
+        assert_int_equal(request.take.charges[i].source, STORE_COUNTED);
+    }
+    assert_int_equal(request.take.charges[0].answer.remaining, 7);
+    assert_int_equal(request.take.charges[1].answer.remaining, 7);
+    assert_int_equal(request.take.charges[2].answer.remaining, 2);
+    assert_int_equal(request.take.failure, STORE_NO_FAILURE);
+}
+
+static void what_is_local_alone_needs_no_redis(void **context)
+{
+    (void)context;
+    struct fleet_request request = {0};
+    fleet_add(&request, &local, "a", 3);
+    fleet_ask(&f, 0, &request);
+    assert_true(request.is_done);
+    assert_int_equal(sim_n_scripts(f.sim, REDIS_SCRIPT_TAKE), 0);
+}
+
+static void two_hosts_have_one_count(void **context)
+{
+    (void)context;
+    for (int i = 0; i < 10; i++) {
+        struct fleet_request request = {0};
+        fleet_add(&request, &ten, "a", 1);
+        fleet_ask(&f, (unsigned)i % 2, &request);
+        assert_true(fleet_wait(&f, &request));
+        assert_true(request.take.is_allowed);
+    }
+    assert_false(ask(&ten, "a", 1).take.is_allowed);
+}
+
+static void a_local_refusal_sends_nothing(void **context)
+{
+    (void)context;
+    struct fleet_request request = {0};
+    fleet_add(&request, &ten, "a", 1);
+    fleet_add(&request, &local, "a", 11);
+    fleet_ask(&f, 0, &request);
+    assert_true(request.is_done);
+    assert_false(request.take.is_allowed);
+    assert_int_equal(sim_n_scripts(f.sim, REDIS_SCRIPT_TAKE), 0);
+    assert_int_equal(request.take.charges[0].source, STORE_UNASKED);
+    assert_true(request.take.charges[0].answer.is_allowed);
+}
+
+static void a_refusal_in_redis_gives_the_local_charge_back(void **context)
+{
+    (void)context;
+    struct fleet_request request = {0};
+    fleet_add(&request, &local, "a", 4);
+    fleet_add(&request, &five, "a", 6);
+    fleet_ask(&f, 0, &request);
+    assert_true(fleet_wait(&f, &request));
+    assert_false(request.take.is_allowed);
+    assert_false(request.take.charges[0].is_charged);
+    assert_int_equal(request.take.charges[0].answer.remaining, 10);
+    assert_int_equal(left_here(&local, "a"), 10);
+}
+
+static void slots_are_asked_at_once_and_given_back(void **context)
+{
+    (void)context;
+    struct fleet_request request = {0};
+    fleet_add(&request, &ten, "a", 6);
+    fleet_add(&request, &ten, "b", 6);
+    fleet_add(&request, &five, "c", 6); /* refuses */
+    fleet_ask(&f, 0, &request);
+    assert_true(fleet_wait(&f, &request));
+    assert_false(request.take.is_allowed);
+    assert_int_equal(sim_n_scripts(f.sim, REDIS_SCRIPT_TAKE), 3);
+    sim_run(f.sim, US_PER_MS);
+    assert_int_equal(health_get(health(), HEALTH_GIVEN_BACK), 2);
+    assert_int_equal(left(&ten, "a"), 10);
+    assert_int_equal(left(&ten, "b"), 10);
+    assert_int_equal(request.take.charges[0].answer.remaining, 10);
+}
+
+/* The answer comes when the slowest of those is there that are waited for. */
+static void nobody_waits_for_shadows(void **context)
+{
+    (void)context;
+    struct fleet_request request = {0};
+    fleet_add(&request, &five, "a", 6);
+    request.take.charges[0].is_shadow = true;
+    request.take.charges[0].is_lenient = true;
+    request.take.charges[0].tie = 1;
+    request.take.charges[0].count_idx = 3;
+    fleet_ask(&f, 0, &request);
+    assert_true(request.is_done);
+    assert_true(request.take.is_allowed);
+    assert_int_equal(request.take.charges[0].source, STORE_UNASKED);
+    sim_run(f.sim, US_PER_MS);
+    assert_int_equal(counter_get_outcome(f.hosts[0].counters, 3, OUTCOME_WOULD_REFUSE),
+                     1);
+}
+
+static void an_answer_that_does_not_come_leaves_it_to_the_policy(void **context)
+{
+    (void)context;
+    sim_set_health(f.sim, 0, SIM_STOPPED);
+    struct fleet_request request = ask(&ten, "a", 1);
+    assert_true(request.take.is_allowed);
+    assert_int_equal(request.take.failure, STORE_DEADLINE);
+    assert_int_equal(request.take.charges[0].source, STORE_FALLBACK);
+    assert_true(instant_diff_us(request.done_at, request.take.now)
+                <= FLEET_DEADLINE_US);
+    assert_int_equal(health_get(health(), HEALTH_TIMEOUTS), 1);
+    assert_int_equal(health_get(health(), HEALTH_POLICY_LOCAL), 1);
+    /* two hosts: five for this one, of which one is used */
+    for (int i = 0; i < 4; i++) {
+        assert_true(ask(&ten, "a", 1).take.is_allowed);
+    }
+    assert_false(ask(&ten, "a", 1).take.is_allowed);
+}
+
+static void what_was_allowed_meanwhile_stays_charged(void **context)
+{
+    (void)context;
+    sim_set_health(f.sim, 0, SIM_STOPPED);
+    assert_true(ask(&ten, "a", 3).take.is_allowed);
+    sim_set_health(f.sim, 0, SIM_UP); /* carries it out now */
+    sim_run(f.sim, 10 * US_PER_MS);
+    assert_int_equal(health_get(health(), HEALTH_LATE), 1);
+    assert_int_equal(left(&ten, "a"), 7);
+}
+
+static void what_was_refused_meanwhile_is_given_back(void **context)
+{
+    (void)context;
+    ten.home.policy = STORE_POLICY_CLOSED;
+    sim_set_health(f.sim, 0, SIM_STOPPED);
+    struct fleet_request request = ask(&ten, "a", 3);
+    assert_false(request.take.is_allowed);
+    assert_int_equal(request.take.charges[0].source, STORE_CLOSED);
+    assert_in_range(request.take.charges[0].answer.retry_us, US_PER_S, 3 * US_PER_S);
+    sim_set_health(f.sim, 0, SIM_UP);
+    sim_run(f.sim, 10 * US_PER_MS);
+    assert_int_equal(health_get(health(), HEALTH_LATE), 1);
+    assert_int_equal(health_get(health(), HEALTH_GIVEN_BACK), 1);
+    assert_int_equal(left(&ten, "a"), 10);
+}
+
+static void each_charge_has_its_own_policy(void **context)
+{
+    (void)context;
+    ten.home.policy = STORE_POLICY_OPEN;
+    sim_set_health(f.sim, 0, SIM_DOWN);
+    struct fleet_request request = {0};
+    fleet_add(&request, &local, "a", 4);
+    fleet_add(&request, &ten, "a", 1);
+    fleet_add(&request, &five, "a", 1); /* local: three of five */
+    fleet_ask(&f, 0, &request);
+    assert_true(request.is_done); /* at once: nobody to be asked */
+    assert_true(request.take.is_allowed);
+    assert_int_equal(request.take.failure, STORE_DOWN);
+    assert_int_equal(request.take.charges[0].source, STORE_COUNTED);
+    assert_int_equal(request.take.charges[1].source, STORE_OPEN);
+    assert_int_equal(request.take.charges[2].source, STORE_FALLBACK);
+    assert_int_equal(left_here(&local, "a"), 6);
+
+    five.home.policy = STORE_POLICY_CLOSED;
+    struct fleet_request again = {0};
+    fleet_add(&again, &local, "a", 4);
+    fleet_add(&again, &five, "a", 1);
+    fleet_ask(&f, 0, &again);
+    assert_true(again.is_done);
+    assert_false(again.take.is_allowed);
+    assert_int_equal(left_here(&local, "a"), 6); /* given back */
+}
+
+static void closed_refuses_nobody_who_is_only_warned(void **context)
+{
+    (void)context;
+    struct fleet_request request = {0};
+    ten.home.policy = STORE_POLICY_CLOSED;
+    sim_set_health(f.sim, 0, SIM_DOWN);
+    fleet_add(&request, &ten, "a", 1);
+    request.take.charges[0].is_lenient = true;
+    fleet_ask(&f, 0, &request);
+    assert_true(request.is_done && request.take.is_allowed);
+    assert_int_equal(request.take.charges[0].source, STORE_OPEN);
+}
+
+static void without_time_nothing_is_sent(void **context)
+{
+    (void)context;
+    struct fleet_request request = {0};
+    fleet_add(&request, &ten, "a", 1);
+    request.take.deadline = sim_now(f.sim);
+    fleet_ask(&f, 0, &request);
+    assert_true(request.is_done);
+    assert_int_equal(request.take.failure, STORE_SLOW);
+    assert_int_equal(sim_n_scripts(f.sim, REDIS_SCRIPT_TAKE), 0);
+}
+
+static void a_broken_connection_opens_the_breaker(void **context)
+{
+    (void)context;
+    assert_true(ask(&ten, "a", 1).take.is_allowed);
+    struct fleet_request request = {0};
+    fleet_add(&request, &ten, "b", 1);
+    fleet_ask(&f, 0, &request);
+    sim_set_health(f.sim, 0, SIM_DOWN);
+    assert_true(request.is_done); /* at once */
+    assert_int_equal(request.take.failure, STORE_DOWN);
+    sim_set_health(f.sim, 0, SIM_UP);
+    uint64_t n = sim_n_scripts(f.sim, REDIS_SCRIPT_TAKE);
+    struct fleet_request next = {0};
+    fleet_add(&next, &ten, "b", 1);
+    fleet_ask(&f, 0, &next);
+    assert_true(next.is_done); /* is up, and not asked yet */
+    assert_int_equal(sim_n_scripts(f.sim, REDIS_SCRIPT_TAKE), n);
+}
+
+/* How long Redis is up again until every request is counted by it. */
+static int64_t recovery_us(void)
+{
+    int64_t us = 0;
+    unsigned n_good = 0;
+    for (; n_good < 50; us += 10 * US_PER_MS) {
+        assert_true(us < 10 * US_PER_S);
+        struct fleet_request request = {0};
+        fleet_add(&request, &ten, "z", 0);
+        fleet_ask(&f, 0, &request);
+        sim_run(f.sim, 10 * US_PER_MS);
+        assert_true(request.is_done);
+        n_good = request.take.charges[0].source == STORE_COUNTED ? n_good + 1 : 0;
+    }
+    return us - 500 * US_PER_MS;
+}
+
+static void recovers_within_two_seconds(void **context)
+{
+    (void)context;
+    static const enum sim_health faults[] = {SIM_DOWN, SIM_STOPPED, SIM_FAILING,
+                                             SIM_BABBLING};
+    for (size_t i = 0; i < sizeof(faults) / sizeof(faults[0]); i++) {
+        assert_true(ask(&ten, "a", 0).take.is_allowed);
+        sim_set_health(f.sim, 0, faults[i]);
+        for (int j = 0; j < 100; j++) {
+            (void)ask(&ten, "a", 0);
+            sim_run(f.sim, 10 * US_PER_MS);
+        }
+        /* all of it at once by now, from the breaker */
+        uint64_t n_timeouts = health_get(health(), HEALTH_TIMEOUTS);
+        (void)ask(&ten, "a", 0);
+        assert_int_equal(health_get(health(), HEALTH_TIMEOUTS), n_timeouts);
+        sim_set_health(f.sim, 0, SIM_UP);
+        assert_in_range(recovery_us(), 0, 2 * US_PER_S);
+    }
+}
+
+static void a_slow_redis_is_not_asked(void **context)
+{
+    (void)context;
+    sim_set_latency(f.sim, 0, 1100, 1200); /* one way: more than slow in both */
+    for (int i = 0; i < 150; i++) {
+        (void)ask(&ten, "a", 0);
+        sim_run(f.sim, 10 * US_PER_MS);
+    }
+    struct fleet_request request = ask(&ten, "a", 0);
+    assert_int_equal(request.take.failure, STORE_SLOW);
+    sim_set_latency(f.sim, 0, 100, 300);
+    assert_in_range(recovery_us(), 0, 2 * US_PER_S);
+}
+
+static void answers_that_are_none_are_not_used(void **context)
+{
+    (void)context;
+    sim_set_health(f.sim, 0, SIM_BABBLING);
+    struct fleet_request request = ask(&ten, "a", 1);
+    assert_int_equal(request.take.charges[0].source, STORE_FALLBACK);
+    assert_int_equal(health_get(health(), HEALTH_ERRORS), 1);
+}
+
+static void a_peek_changes_nothing(void **context)
+{
+    (void)context;
+    (void)ask(&ten, "a", 4);
+    struct fleet_request request = {.take.is_peek = true};
+    fleet_add(&request, &ten, "a", 7);
+    fleet_add(&request, &local, "a", 4);
+    fleet_ask(&f, 0, &request);
+    assert_true(fleet_wait(&f, &request));
+    assert_false(request.take.is_allowed);
+    assert_int_equal(request.take.held[0].remaining, 6);
+    assert_int_equal(left(&ten, "a"), 6);
+    assert_int_equal(left_here(&local, "a"), 10);
+}
+
+static void correct(const struct fleet_request *request,
+                    const struct fleet_limit *limit, const char *name, int64_t truth)
+{
+    const struct store_charge *charge = &request->take.charges[0];
+    struct store_settlement settlement = {
+        .limit = &limit->limit,
+        .limit_id = limit->id,
+        .home = &limit->home,
+        .name = name,
+        .name_bytes = strlen(name),
+        .correction = {charge->place, charge->cost, truth},
+        .now = sim_now(f.sim),
+        .counters = f.hosts[0].counters,
+    };
+    store_settle(f.hosts[0].redis, &settlement);
+    sim_run(f.sim, US_PER_MS);
+}
+
+static void settles_where_it_was_charged(void **context)
+{
+    (void)context;
+    struct fleet_request request = ask(&ten, "a", 4);
+    correct(&request, &ten, "rl:api:{a}:ten", 1);
+    assert_int_equal(left(&ten, "a"), 9);
+    correct(&request, &ten, "rl:api:{a}:ten", 6);
+    assert_int_equal(left(&ten, "a"), 7);
+    sim_set_health(f.sim, 0, SIM_DOWN);
+    correct(&request, &ten, "rl:api:{a}:ten", 0);
+    assert_int_equal(health_get(health(), HEALTH_SETTLES_LOST), 1);
+}
+
+static void too_many_under_way_are_not_asked(void **context)
+{
+    (void)context;
+    static struct fleet_request requests[REDIS_TAKES_MAX + 10];
+    memset(requests, 0, sizeof(requests));
+    sim_set_health(f.sim, 0, SIM_STOPPED);
+    for (unsigned i = 0; i < REDIS_TAKES_MAX + 10; i++) {
+        fleet_add(&requests[i], &ten, "a", 0);
+        fleet_ask(&f, 0, &requests[i]);
+        assert_int_equal(requests[i].is_done, i >= SIM_IN_FLIGHT_MAX);
+        if (requests[i].is_done) {
+            assert_int_equal(requests[i].take.failure, STORE_SLOW);
+        }
+    }
+    sim_run(f.sim, FLEET_DEADLINE_US);
+    for (unsigned i = 0; i < REDIS_TAKES_MAX + 10; i++) {
+        assert_true(requests[i].is_done);
+    }
+}
+
+static void counters_that_go_are_let_go(void **context)
+{
+    (void)context;
+    struct fleet_request request = {0};
+    fleet_add(&request, &five, "a", 6);
+    request.take.charges[0].is_shadow = true;
+    request.take.charges[0].is_lenient = true;
+    request.take.charges[0].tie = 1;
+    fleet_ask(&f, 0, &request);
+    store_leave(f.hosts[0].redis);
+    counters_free(f.hosts[0].counters); /* a sanitizer sees who uses them */
+    f.hosts[0].counters = counters_new(16);
+    sim_run(f.sim, US_PER_MS);
+    assert_int_equal(counter_get_outcome(f.hosts[0].counters, 0, OUTCOME_WOULD_REFUSE),
+                     0);
+}
+
+#define TEST(name)    cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define CLUSTER(name) cmocka_unit_test_setup_teardown(name, set_up_cluster, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(one_call_whatever_the_number_of_limits),
+        TEST(what_is_local_alone_needs_no_redis),
+        TEST(two_hosts_have_one_count),
+        TEST(a_local_refusal_sends_nothing),
+        TEST(a_refusal_in_redis_gives_the_local_charge_back),
+        CLUSTER(slots_are_asked_at_once_and_given_back),
+        TEST(nobody_waits_for_shadows),
+        TEST(an_answer_that_does_not_come_leaves_it_to_the_policy),
+        TEST(what_was_allowed_meanwhile_stays_charged),
+        TEST(what_was_refused_meanwhile_is_given_back),
+        TEST(each_charge_has_its_own_policy),
+        TEST(closed_refuses_nobody_who_is_only_warned),
+        TEST(without_time_nothing_is_sent),
+        TEST(a_broken_connection_opens_the_breaker),
+        TEST(recovers_within_two_seconds),
+        TEST(a_slow_redis_is_not_asked),
+        TEST(answers_that_are_none_are_not_used),
+        TEST(a_peek_changes_nothing),
+        TEST(settles_where_it_was_charged),
+        TEST(too_many_under_way_are_not_asked),
+        TEST(counters_that_go_are_let_go),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
