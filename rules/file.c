@@ -42,12 +42,18 @@ static void tree_add(struct rules_file *file, struct yamltree *tree)
     }
 }
 
+/** Once the bounds of all files together are met no more are read. */
 static void includes_read(struct rules_file *file, const struct rules_source *source,
                           struct yamltree_sum *sum, struct rules_diags *diags)
 {
     for (const struct yamltree_node *it = rules_include_find(file, diags); it != NULL;
          it = it->next) {
-        tree_add(file, rules_include_read(file, source, it, sum, diags));
+        struct yamltree *tree = rules_include_read(file, source, it, sum, diags);
+
+        if (tree == NULL && yamltree_sum_is_full(sum)) {
+            return;
+        }
+        tree_add(file, tree);
     }
 }
 

@@ -250,6 +250,7 @@ static const struct rules_zone *zone_read(struct rules_parse *parse,
     static const struct rules_bytes utc = {(const uint8_t *)"UTC", 3};
     const struct yamltree_node *node = draft->timezone_node;
     struct rules_bytes name = node != NULL ? rules_node_bytes(node) : utc;
+    struct rules_mark mark = node != NULL ? node->mark : draft->per_mark;
     struct rules_zone *zone = zone_find(parse->ast, name);
 
     if (zone != NULL) {
@@ -261,15 +262,15 @@ static const struct rules_zone *zone_read(struct rules_parse *parse,
         parse->ast->zones = zone;
         break;
     case RULES_ZONE_UNKNOWN:
-        RULES_FAIL(parse, node->mark, rules_code_unknown_timezone,
+        RULES_FAIL(parse, mark, rules_code_unknown_timezone,
                    "there is no /usr/share/zoneinfo/%.64s: a name such as "
                    "Europe/Berlin is needed, and the package tzdata",
-                   node->text);
+                   (const char *)name.ptr);
         break;
     case RULES_ZONE_DAMAGED:
-        RULES_FAIL(parse, node->mark, rules_code_unknown_timezone,
+        RULES_FAIL(parse, mark, rules_code_unknown_timezone,
                    "/usr/share/zoneinfo/%.64s holds no time zone that can be used",
-                   node->text);
+                   (const char *)name.ptr);
         break;
     case RULES_ZONE_NO_MEMORY:
         rules_memory_tell(parse);

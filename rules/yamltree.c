@@ -478,6 +478,7 @@ struct yamltree *yamltree_parse_file(const struct rules_text *text, uint32_t fil
     uint32_t n_errors = diags->n_errors;
 
     if (text->len > RULES_FILE_BYTES_MAX - sum->n_bytes) {
+        sum->n_bytes = RULES_FILE_BYTES_MAX;
         return refuse_file(text, file, diags, rules_code_file_too_large,
                            file == 0 ? "the file is larger than 4 MiB"
                                      : "with this file there are more than 4 MiB");

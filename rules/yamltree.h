@@ -69,6 +69,12 @@ struct yamltree_sum {
     uint32_t n_events;
 };
 
+/** @return whether there is no room for another file */
+static inline bool yamltree_sum_is_full(const struct yamltree_sum *sum)
+{
+    return sum->n_bytes >= RULES_FILE_BYTES_MAX || sum->n_events > YAMLTREE_EVENTS_MAX;
+}
+
 /**
  * Parse one of several files that are bounded together.
  *

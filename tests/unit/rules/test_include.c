@@ -155,13 +155,13 @@ static void test_bounds(void **state)
         HALF_EVENTS = YAMLTREE_EVENTS_MAX / 2
     };
     static char text[HALF_BYTES + 1];
-    struct part parts[] = {{"a", text}, {"b", text}, {NULL, NULL}};
+    struct part parts[] = {{"a", text}, {"b", text}, {"c", NULL}, {NULL, NULL}};
 
     (void)state;
     memset(text, '#', HALF_BYTES);
     memcpy(text, "a: 1\n", 5);
-    assert_null(read_main("m", HEAD "include: [a, b]\n", parts));
-    assert_int_equal(diags.n_errors, 1);
+    assert_null(read_main("m", HEAD "include: [a, b, c]\n", parts));
+    assert_int_equal(diags.n_errors, 1); /* c is not even read */
     assert_string_equal(diags.kept[0].code, "file-too-large");
     assert_string_equal(rules_diag_file(&diags, &diags.kept[0]), "b");
 
@@ -169,7 +169,7 @@ static void test_bounds(void **state)
     for (size_t i = 0; i < HALF_EVENTS; i++) {
         memcpy(text + 4 * i, "- 1\n", 5);
     }
-    assert_null(read_main("m", HEAD "include: [a, b]\n", parts));
+    assert_null(read_main("m", HEAD "include: [a, b, c]\n", parts));
     assert_int_equal(diags.n_errors, 1);
     assert_string_equal(diags.kept[0].code, "yaml-events");
     assert_string_equal(rules_diag_file(&diags, &diags.kept[0]), "b");
@@ -190,12 +190,28 @@ static void test_unreadable(void **state)
     assert_string_equal(diags.kept[1].code, "yaml-syntax");
 }
 
+/** A main file that leaves no room says so, and is not taken for the whole. */
+static void test_full(void **state)
+{
+    static char text[RULES_FILE_BYTES_MAX + 1];
+    static const char head[] = HEAD "include: [a]\nrules: [" RULE("name: m") "]\n";
+    struct part parts[] = {{"a", HEAD "rules: [" RULE("name: a") "]\n"}, {NULL, NULL}};
+
+    (void)state;
+    memset(text, '#', RULES_FILE_BYTES_MAX);
+    memcpy(text, head, sizeof head - 1);
+    assert_null(read_main("m", text, parts));
+    assert_int_equal(diags.n_errors, 1);
+    assert_string_equal(diags.kept[0].code, "file-too-large");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_rules),  cmocka_unit_test(test_only_includes),
         cmocka_unit_test(test_lists),  cmocka_unit_test(test_require),
         cmocka_unit_test(test_bounds), cmocka_unit_test(test_unreadable),
+        cmocka_unit_test(test_full),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
