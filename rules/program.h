@@ -140,16 +140,16 @@ struct rules_set {
     const char *name;
     const char *domain;
     uint32_t n_rules;
-    struct rules_rule *rules;
     uint32_t n_matchers; /* one a rule, then one for each descriptor of the lists */
+    struct rules_rule *rules;
     struct rules_matcher *matchers;
     enum rules_listed *listed; /* of the matchers behind those of the rules */
     uint32_t n_limits;         /* of the rules themselves */
     uint32_t n_variants;       /* with those that plans make */
     struct rules_limit *limits;
-    int slot_plan;                     /* -1: neither rules have plans, nor clients */
     struct rules_clients_file clients; /* path NULL: none */
     uint32_t slot_client;
+    int slot_plan; /* -1: neither rules have plans, nor clients */
     struct rules_table
         plans; /* rule, name of a plan -> first of its limits, or RULES_UNLIMITED */
     uint32_t n_calendars; /* different ones */
