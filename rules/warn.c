@@ -109,7 +109,8 @@ static void limits_check(struct warner *w, const struct rules_ast_rule *rule)
         } else {
             small_plans_check(w, rule, i);
         }
-        if (limit->calendar.zone != NULL && limit->calendar.unit >= RULES_DAY) {
+        if (rule->store == RULES_STORE_LOCAL && limit->calendar.zone != NULL
+            && limit->calendar.unit >= RULES_DAY) {
             WARN(w, limit->per_mark, rules_code_calendar_on_local,
                  "so long a count is kept by each host for itself, and only over a "
                  "restart where agent.yaml has a 'state_dir'");
@@ -119,7 +120,7 @@ static void limits_check(struct warner *w, const struct rules_ast_rule *rule)
 
 static void fleet_check(struct warner *w, const struct rules_ast_rule *rule)
 {
-    if (w->place.n_hosts > 1) {
+    if (rule->store == RULES_STORE_LOCAL && w->place.n_hosts > 1) {
         WARN(w, rule->name_mark, rules_code_local_in_fleet,
              "each of %" PRId64
              " hosts counts for itself: together they let up to %" PRId64
@@ -223,7 +224,8 @@ static void policy_check(struct warner *w, const struct rules_ast_rule *rule)
     if (mark.line == 0) {
         return;
     }
-    if (rules_mark_compare(mark, w->policy_told) != 0) {
+    if (rule->store == RULES_STORE_LOCAL
+        && rules_mark_compare(mark, w->policy_told) != 0) {
         WARN(w, mark, rules_code_policy_unused,
              "'store: local' needs no other host, so it never fails");
         w->policy_told = mark;
@@ -426,7 +428,7 @@ static bool is_plain(const struct rules_ast_rule *rule)
 static bool is_stricter(const struct warner *w, const struct rules_ast_rule *strict,
                         const struct rules_ast_rule *lenient)
 {
-    return strict->mode == RULES_ENFORCE
+    return strict->mode == RULES_ENFORCE && strict->store == lenient->store
            && (strict->action == RULES_REJECT || strict->action == RULES_BLOCK)
            && lenient->soft_permyriad == 0 && is_plain(strict) && is_plain(lenient)
            && lenient->cost.min <= strict->cost.min && keys_are_equal(strict, lenient)

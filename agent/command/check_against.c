@@ -154,6 +154,13 @@ static void write_tag(const struct rules_ast *ast, const struct rules_ast_rule *
     (void)fputc(']', out);
 }
 
+static void write_store(const struct rules_ast *ast, const struct rules_ast_rule *rule,
+                        FILE *out)
+{
+    (void)ast;
+    (void)fputs(rule->store == RULES_STORE_LOCAL ? "local" : "redis", out);
+}
+
 static void write_failure(const struct rules_ast *ast,
                           const struct rules_ast_rule *rule, FILE *out)
 {
@@ -181,6 +188,7 @@ static const struct {
     {"advertise", write_advertise},
     {"key_text", write_key_text},
     {"tag", write_tag},
+    {"store", write_store},
     {"on_store_failure", write_failure},
 };
 
@@ -300,9 +308,10 @@ static bool counters_go_on(const struct comparer *c, const struct pair *pair,
     const struct rules_rule *to = rules_set_rule(c->new_side->set,
                                                  (uint32_t)(pair->new_rule
                                                             - c->new_side->ast->rules));
-    return memcmp(from->limits[old_idx].id, to->limits[new_idx].id,
-                  RULES_LIMIT_ID_BYTES)
-           == 0;
+    return pair->old_rule->store == pair->new_rule->store
+           && memcmp(from->limits[old_idx].id, to->limits[new_idx].id,
+                     RULES_LIMIT_ID_BYTES)
+                  == 0;
 }
 
 static void compare_limits(struct comparer *c, const struct pair *pair,

@@ -97,7 +97,7 @@ static void set_numbers(const struct writer *w, json_t *object,
                       words_algorithm(limit->algorithm));
     check_bound_find(limit, numbers, check_largest_cost(rule), &bound);
     set_bound(w, object, "most", &bound, 1);
-    if (n_hosts > 1) {
+    if (n_hosts > 1 && rule->store == RULES_STORE_LOCAL) {
         set_bound(w, object, "most_of_all_hosts", &bound, n_hosts);
     }
 }
@@ -136,7 +136,8 @@ static void set_what(const struct writer *w, json_t *object,
 {
     set_written(w, object, "cost", rule, words_cost);
     set_written(w, object, "charge", rule, words_charge);
-    document_set_text(w->document, object, "store", "local");
+    document_set_text(w->document, object, "store",
+                      rule->store == RULES_STORE_LOCAL ? "local" : "redis");
     document_set_text(w->document, object, "action", words_action(rule->action));
     document_set(w->document, object, "soft",
                  rule->soft_permyriad > 0

@@ -49,7 +49,8 @@ void check_size_find(const struct rules_ast *ast, const struct check_load *load,
     *size = (struct check_size){0};
     for (uint32_t i = 0; i < ast->n_rules; i++) {
         const struct rules_ast_rule *rule = &ast->rules[i];
-        for (uint32_t j = 0; j < rule->n_limits; j++) {
+        for (uint32_t j = 0; rule->store == RULES_STORE_LOCAL && j < rule->n_limits;
+             j++) {
             add_limit(&rule->limits[j], load, rule->n_key_parts > 0 ? load->n_keys : 1,
                       size);
         }

@@ -3,7 +3,7 @@
  *
  * Model:     every rule with a key has all the keys at the same time, on every host; a
  *            sliding log of each has as many events as its limit, or as the rate brings.
- *            Plans are left out: they make limits larger for few.
+ *            Counters in Redis are not of the host, and plans are left out: they make limits larger for few.
  * Ownership: nothing is kept.
  * Threads:   no shared state.
  * Errors:    none; what is beyond INT64_MAX is that.

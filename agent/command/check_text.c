@@ -114,7 +114,7 @@ static void print_bound(const struct printer *p, const struct rules_ast_rule *ru
     (void)fputs(bound_of(rule), p->out);
     check_bound_print(limit, &bound, 1, p->out);
     end(p);
-    if (n_hosts > 1) {
+    if (n_hosts > 1 && rule->store == RULES_STORE_LOCAL) {
         begin(p, "");
         (void)fprintf(p->out, "%" PRId64 " hosts: %s", n_hosts, bound_of(rule));
         check_bound_print(limit, &bound, n_hosts, p->out);
@@ -183,7 +183,9 @@ static void print_cost(const struct printer *p, const struct rules_ast_rule *rul
 static void print_action(const struct printer *p, const struct rules_ast_rule *rule)
 {
     begin(p, "store");
-    (void)fputs("local: each host counts for itself", p->out);
+    (void)fputs(rule->store == RULES_STORE_LOCAL ? "local: each host counts for itself"
+                                                 : "redis: all hosts count together",
+                p->out);
     end(p);
     begin(p, "action");
     (void)fputs(words_action(rule->action), p->out);

@@ -174,6 +174,16 @@ static void test_policies(void **state)
 {
     (void)state;
     assert_string_equal(warned_rule("on_store_failure: closed"), "4:policy-unused ");
+    assert_string_equal(warned_rule("on_store_failure: closed, store: redis"), "");
+    assert_string_equal(warned_rule(
+                            "on_store_failure: open, store: redis, match: {path: "
+                            "/login}"),
+                        "4:open-on-login ");
+    assert_string_equal(
+        warned(
+            "rules:\n- {name: a, key: [], store: redis, limit: {requests: 10, per: day}}\n",
+            3),
+        "");
     assert_string_equal(warned_rule("on_store_failure: open, match: {path: /x/login}"),
                         "4:policy-unused 4:open-on-login ");
     assert_string_equal(
