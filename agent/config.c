@@ -7,18 +7,11 @@
 #include "rules/diag.h"
 #include "rules/yamltree.h"
 
+#include "agent/config_reader.h"
 #include "agent/file.h"
 #include "agent/store/local.h"
 
-struct reader {
-    struct config *config;
-    const struct yamltree *tree;
-    struct rules_diags *diags;
-};
-
-typedef void read_field_fn(struct reader *reader, const struct yamltree_node *node);
-
-static void refuse(struct reader *reader, const struct yamltree_node *node,
+void config_refuse(struct config_reader *reader, const struct yamltree_node *node,
                    const char *want)
 {
     yamltree_diag(reader->tree, reader->diags, RULES_ERROR, node->mark, "bad-value",
@@ -26,19 +19,19 @@ static void refuse(struct reader *reader, const struct yamltree_node *node,
 }
 
 /* The text of a scalar; NULL, with a diagnostic, for anything else. */
-static const char *scalar(struct reader *reader, const struct yamltree_node *node,
-                          const char *want)
+const char *config_scalar(struct config_reader *reader,
+                          const struct yamltree_node *node, const char *want)
 {
     if (node->kind != YAMLTREE_SCALAR) {
-        refuse(reader, node, want);
+        config_refuse(reader, node, want);
         return NULL;
     }
     return node->text;
 }
 
 /* Call `read` for each item of a list, or once for a scalar or mapping. */
-static void each_item(struct reader *reader, const struct yamltree_node *node,
-                      read_field_fn *read)
+void config_each(struct config_reader *reader, const struct yamltree_node *node,
+                 config_read_fn *read)
 {
     if (node->kind != YAMLTREE_SEQUENCE) {
         read(reader, node);
@@ -62,16 +55,17 @@ static int64_t whole_number(const char *text, const char **unit)
     return errno == 0 ? (int64_t)number : -1;
 }
 
-static void read_listen_item(struct reader *reader, const struct yamltree_node *node)
+static void read_listen_item(struct config_reader *reader,
+                             const struct yamltree_node *node)
 {
     struct config *config = reader->config;
     char error[ADDRESS_ERROR_BYTES_MAX];
-    const char *text = scalar(reader, node, "an address: IP:PORT or unix@/path");
+    const char *text = config_scalar(reader, node, "an address: IP:PORT or unix@/path");
     if (text == NULL) {
         return;
     }
     if (config->n_listen == SERVER_LISTENERS_MAX) {
-        refuse(reader, node, "at most 16 addresses");
+        config_refuse(reader, node, "at most 16 addresses");
         return;
     }
     if (!address_parse(&config->listen[config->n_listen], text, error)) {
@@ -82,62 +76,103 @@ static void read_listen_item(struct reader *reader, const struct yamltree_node *
     config->n_listen++;
 }
 
-static void read_listen(struct reader *reader, const struct yamltree_node *node)
+static void read_listen(struct config_reader *reader, const struct yamltree_node *node)
 {
-    each_item(reader, node, read_listen_item);
+    config_each(reader, node, read_listen_item);
 }
 
-/* A whole number from 1 to `max`; 0, with a diagnostic, for anything else. */
-static unsigned read_count(struct reader *reader, const struct yamltree_node *node,
-                           int64_t max, const char *want)
+int64_t config_number(struct config_reader *reader, const struct yamltree_node *node,
+                      int64_t min, int64_t max, const char *want)
 {
-    const char *text = scalar(reader, node, want);
+    const char *text = config_scalar(reader, node, want);
     const char *unit = "";
     if (text == NULL) {
-        return 0;
+        return -1;
     }
     int64_t number = whole_number(text, &unit);
-    if (number < 1 || number > max || *unit != '\0') {
-        refuse(reader, node, want);
-        return 0;
+    if (number < min || number > max || *unit != '\0') {
+        config_refuse(reader, node, want);
+        return -1;
     }
-    return (unsigned)number;
+    return number;
 }
 
-static void read_workers(struct reader *reader, const struct yamltree_node *node)
+/* The same from 1 on; 0, reported, for anything else. */
+static unsigned read_count(struct config_reader *reader,
+                           const struct yamltree_node *node, int64_t max,
+                           const char *want)
+{
+    int64_t number = config_number(reader, node, 1, max, want);
+    return number > 0 ? (unsigned)number : 0;
+}
+
+void config_copy(struct config_reader *reader, const struct yamltree_node *node,
+                 char *to, size_t size, const char *want)
+{
+    const char *text = config_scalar(reader, node, want);
+    if (text == NULL) {
+        return;
+    }
+    if (node->text_len == 0 || node->text_len >= size) {
+        config_refuse(reader, node, want);
+        return;
+    }
+    memcpy(to, text, node->text_len + 1);
+}
+
+bool config_boolean(struct config_reader *reader, const struct yamltree_node *node)
+{
+    static const char want[] = "true or false";
+    const char *text = config_scalar(reader, node, want);
+    if (text != NULL && strcmp(text, "true") != 0 && strcmp(text, "false") != 0) {
+        config_refuse(reader, node, want);
+    }
+    return text != NULL && strcmp(text, "true") == 0;
+}
+
+static void read_workers(struct config_reader *reader, const struct yamltree_node *node)
 {
     reader->config->n_workers = read_count(reader, node, SERVER_WORKERS_MAX,
                                            "a number of workers from 1 to 64");
 }
 
-static void read_nodes(struct reader *reader, const struct yamltree_node *node)
+static void read_nodes(struct config_reader *reader, const struct yamltree_node *node)
 {
     reader->config->n_nodes = read_count(reader, node, CONFIG_NODES_MAX,
                                          "a number of hosts from 1 to 10000");
 }
 
-static void read_rules(struct reader *reader, const struct yamltree_node *node)
+static void read_rules(struct config_reader *reader, const struct yamltree_node *node)
 {
-    const char *text = scalar(reader, node, "the path of a rules file");
-    if (text == NULL) {
-        return;
-    }
-    if (node->text_len == 0 || node->text_len >= CONFIG_PATH_BYTES_MAX) {
-        refuse(reader, node, "the path of a rules file");
-        return;
-    }
-    memcpy(reader->config->rules_path, text, node->text_len + 1);
+    config_copy(reader, node, reader->config->rules_path, CONFIG_PATH_BYTES_MAX,
+                "the path of a rules file");
 }
 
-static void read_state_dir(struct reader *reader, const struct yamltree_node *node)
+static void read_deadline(struct config_reader *reader,
+                          const struct yamltree_node *node)
+{
+    int64_t ms = config_number(reader, node, CONFIG_DEADLINE_MS_MIN,
+                               CONFIG_DEADLINE_MS_MAX, "2 to 1000, in milliseconds");
+    reader->config->deadline_us = ms * US_PER_MS;
+}
+
+static void read_secret_file(struct config_reader *reader,
+                             const struct yamltree_node *node)
+{
+    config_copy(reader, node, reader->config->secret_file, CONFIG_PATH_BYTES_MAX,
+                "a path, or the name of a credential");
+}
+
+static void read_state_dir(struct config_reader *reader,
+                           const struct yamltree_node *node)
 {
     static const char want[] = "the absolute path of a directory";
-    const char *text = scalar(reader, node, want);
+    const char *text = config_scalar(reader, node, want);
     if (text == NULL) {
         return;
     }
     if (text[0] != '/' || node->text_len >= CONFIG_PATH_BYTES_MAX) {
-        refuse(reader, node, want);
+        config_refuse(reader, node, want);
         return;
     }
     memcpy(reader->config->state_dir, text, node->text_len + 1);
@@ -163,22 +198,23 @@ static int64_t parse_size(const char *text)
     return -1;
 }
 
-static void read_memory(struct reader *reader, const struct yamltree_node *node)
+static void read_memory(struct config_reader *reader, const struct yamltree_node *node)
 {
     static const char want[] = "a size from 1MiB to 1024GiB, in KiB, MiB or GiB";
-    const char *text = scalar(reader, node, want);
+    const char *text = config_scalar(reader, node, want);
     if (text == NULL) {
         return;
     }
     int64_t bytes = parse_size(text);
     if (bytes < 0) {
-        refuse(reader, node, want);
+        config_refuse(reader, node, want);
         return;
     }
     reader->config->memory_bytes = (size_t)bytes;
 }
 
-static void read_headers_item(struct reader *reader, const struct yamltree_node *node)
+static void read_headers_item(struct config_reader *reader,
+                              const struct yamltree_node *node)
 {
     static const struct {
         const char *name;
@@ -189,7 +225,7 @@ static void read_headers_item(struct reader *reader, const struct yamltree_node 
                             | VARIABLE_BIT(VARIABLE_RESET)},
         {"none", 0},
     };
-    const char *text = scalar(reader, node, "draft-8, x-ratelimit or none");
+    const char *text = config_scalar(reader, node, "draft-8, x-ratelimit or none");
     if (text == NULL) {
         return;
     }
@@ -199,32 +235,25 @@ static void read_headers_item(struct reader *reader, const struct yamltree_node 
             return;
         }
     }
-    refuse(reader, node, "draft-8, x-ratelimit or none");
+    config_refuse(reader, node, "draft-8, x-ratelimit or none");
 }
 
-static void read_headers(struct reader *reader, const struct yamltree_node *node)
+static void read_headers(struct config_reader *reader, const struct yamltree_node *node)
 {
     reader->config->headers = 0;
-    each_item(reader, node, read_headers_item);
+    config_each(reader, node, read_headers_item);
 }
 
-static void read_problem(struct reader *reader, const struct yamltree_node *node)
+static void read_problem(struct config_reader *reader, const struct yamltree_node *node)
 {
-    const char *text = scalar(reader, node, "true or false");
-    if (text == NULL) {
-        return;
-    }
-    if (strcmp(text, "true") != 0 && strcmp(text, "false") != 0) {
-        refuse(reader, node, "true or false");
-        return;
-    }
-    reader->config->has_problem = text[0] == 't';
+    reader->config->has_problem = config_boolean(reader, node);
 }
 
-static void read_retry_jitter(struct reader *reader, const struct yamltree_node *node)
+static void read_retry_jitter(struct config_reader *reader,
+                              const struct yamltree_node *node)
 {
     static const char want[] = "a share of the wait from 0 to 1, with up to 3 decimals";
-    const char *text = scalar(reader, node, want);
+    const char *text = config_scalar(reader, node, want);
     const char *rest = "";
     if (text == NULL) {
         return;
@@ -240,15 +269,16 @@ static void read_retry_jitter(struct reader *reader, const struct yamltree_node 
         }
     }
     if (!is_ok || *rest != '\0' || permille > 1000) {
-        refuse(reader, node, want);
+        config_refuse(reader, node, want);
         return;
     }
     reader->config->retry_jitter_permille = (int32_t)permille;
 }
 
-static void read_variables_item(struct reader *reader, const struct yamltree_node *node)
+static void read_variables_item(struct config_reader *reader,
+                                const struct yamltree_node *node)
 {
-    const char *text = scalar(reader, node, "the name of a variable");
+    const char *text = config_scalar(reader, node, "the name of a variable");
     if (text == NULL) {
         return;
     }
@@ -257,19 +287,22 @@ static void read_variables_item(struct reader *reader, const struct yamltree_nod
         reader->config->variables |= VARIABLE_BIT(variable);
         return;
     }
-    refuse(reader, node,
-           "a list of: action deny status rule limit remaining reset retry_after "
-           "delay_ms ratelimit policy problem reason fallback receipt shadow");
+    config_refuse(
+        reader, node,
+        "a list of: action deny status rule limit remaining reset retry_after "
+        "delay_ms ratelimit policy problem reason fallback receipt shadow");
 }
 
-static void read_variables(struct reader *reader, const struct yamltree_node *node)
+static void read_variables(struct config_reader *reader,
+                           const struct yamltree_node *node)
 {
     if (node->kind == YAMLTREE_SEQUENCE && node->n_children == 0) {
-        refuse(reader, node, "at least one variable: HAProxy goes by action and deny");
+        config_refuse(reader, node,
+                      "at least one variable: HAProxy goes by action and deny");
         return;
     }
     reader->config->variables = 0;
-    each_item(reader, node, read_variables_item);
+    config_each(reader, node, read_variables_item);
 }
 
 /* A file mode in octal, as chmod takes it. */
@@ -284,38 +317,39 @@ static bool parse_mode(const char *text, mode_t *mode)
     return *end == '\0' && number <= 0777;
 }
 
-static bool parse_runtime_path(struct reader *reader, struct address *address,
+static bool parse_runtime_path(struct config_reader *reader, struct address *address,
                                const struct yamltree_node *node)
 {
     char error[ADDRESS_ERROR_BYTES_MAX];
     char text[ADDRESS_TEXT_BYTES_MAX];
-    const char *path = scalar(reader, node, "an absolute path");
+    const char *path = config_scalar(reader, node, "an absolute path");
     if (path == NULL) {
         return false;
     }
     (void)snprintf(text, sizeof(text), "unix@%s", path);
     if (node->text_len + sizeof("unix@") > sizeof(text)
         || !address_parse(address, text, error)) {
-        refuse(reader, node, "an absolute path of at most 107 bytes");
+        config_refuse(reader, node, "an absolute path of at most 107 bytes");
         return false;
     }
     return true;
 }
 
-static void read_runtime_item(struct reader *reader, const struct yamltree_node *node)
+static void read_runtime_item(struct config_reader *reader,
+                              const struct yamltree_node *node)
 {
     struct config *config = reader->config;
     struct address *address = &config->runtimes[config->n_runtimes];
     const struct yamltree_node *path = node->kind == YAMLTREE_SCALAR ? node : NULL;
     mode_t mode = 0660;
     if (config->n_runtimes == CONFIG_RUNTIMES_MAX) {
-        refuse(reader, node, "at most 4 runtime sockets");
+        config_refuse(reader, node, "at most 4 runtime sockets");
         return;
     }
     const struct yamltree_node *fields = node->kind == YAMLTREE_MAPPING ? node->first
                                                                         : NULL;
     for (const struct yamltree_node *n = fields; n != NULL; n = n->next) {
-        const char *text = scalar(reader, n, "a value");
+        const char *text = config_scalar(reader, n, "a value");
         if (text == NULL) {
             return;
         }
@@ -330,12 +364,12 @@ static void read_runtime_item(struct reader *reader, const struct yamltree_node 
                           n->key);
             return;
         } else if (!parse_mode(text, &mode)) {
-            refuse(reader, n, "a file mode such as 0660");
+            config_refuse(reader, n, "a file mode such as 0660");
             return;
         }
     }
     if (path == NULL) {
-        refuse(reader, node, "a path, or {path: ..., mode: ...}");
+        config_refuse(reader, node, "a path, or {path: ..., mode: ...}");
         return;
     }
     if (parse_runtime_path(reader, address, path)) {
@@ -344,18 +378,18 @@ static void read_runtime_item(struct reader *reader, const struct yamltree_node 
     }
 }
 
-static void read_runtime(struct reader *reader, const struct yamltree_node *node)
+static void read_runtime(struct config_reader *reader, const struct yamltree_node *node)
 {
-    each_item(reader, node, read_runtime_item);
+    config_each(reader, node, read_runtime_item);
 }
 
-static void read_log(struct reader *reader, const struct yamltree_node *node)
+static void read_log(struct config_reader *reader, const struct yamltree_node *node)
 {
     static const char want[] = "{level: error, warning, info or debug}";
     const struct yamltree_node *n = node->kind == YAMLTREE_MAPPING ? node->first : NULL;
     if (n == NULL || n->next != NULL || strcmp(n->key, "level") != 0
         || n->kind != YAMLTREE_SCALAR) {
-        refuse(reader, node, want);
+        config_refuse(reader, node, want);
         return;
     }
     for (size_t i = 0; i < ARRAY_LEN(log_level_names); i++) {
@@ -364,7 +398,7 @@ static void read_log(struct reader *reader, const struct yamltree_node *node)
             return;
         }
     }
-    refuse(reader, n, want);
+    config_refuse(reader, n, want);
 }
 
 /* name, reader (NULL: planned, not built yet), default, help */
@@ -388,52 +422,73 @@ static void read_log(struct reader *reader, const struct yamltree_node *node)
     X(log, read_log, "{level: info}", "{level: error}, warning, info or debug")         \
     X(nodes, read_nodes, "1",                                                           \
       "hosts that share the traffic, each with counters of its own: for check")         \
-    X(deadline_ms, NULL, "", "")                                                        \
+    X(deadline_ms, read_deadline, "5",                                                  \
+      "from a whole question to its answer, whatever Redis does; below HAProxy's "      \
+      "timeout processing")                                                             \
     X(http, NULL, "", "")                                                               \
-    X(secret_file, NULL, "", "")                                                        \
-    X(redis, NULL, "", "")                                                              \
+    X(secret_file, read_secret_file, "left out",                                        \
+      "of the fleet: digests of keys in Redis are made with it")                        \
+    X(redis, config_read_redis, "left out",                                             \
+      "{addresses, cluster, sentinel, user, password_file, tls, ...}")                  \
     X(lease, NULL, "", "")                                                              \
     X(sync, NULL, "", "")
 
-static const struct {
-    const char *name;
-    read_field_fn *read;
-    const char *default_text;
-    const char *help;
-} fields[] = {
+static const struct config_field fields[] = {
 #define X(name, read, default_text, help) {#name, read, default_text, help},
     FIELD_TABLE(X)
 #undef X
 };
 
-static void unknown_field(struct reader *reader, const struct yamltree_node *node)
+enum {
+    FIELDS_MAX = 32
+};
+
+_Static_assert(ARRAY_LEN(fields) <= FIELDS_MAX, "room for the names of all");
+
+static void unknown_field(struct config_reader *reader,
+                          const struct yamltree_node *node,
+                          const struct config_field *among, size_t n)
 {
-    const char *names[ARRAY_LEN(fields)];
-    for (size_t i = 0; i < ARRAY_LEN(fields); i++) {
-        names[i] = fields[i].name;
+    const char *names[FIELDS_MAX];
+    for (size_t i = 0; i < n; i++) {
+        names[i] = among[i].name;
     }
-    const char *nearest = yamltree_nearest(node->key, names, ARRAY_LEN(fields));
+    const char *nearest = yamltree_nearest(node->key, names, n);
     yamltree_diag(reader->tree, reader->diags, RULES_ERROR, node->key_mark,
                   "unknown-field", "unknown field %s%s%s%s", node->key,
                   nearest != NULL ? "; did you mean " : "",
                   nearest != NULL ? nearest : "", nearest != NULL ? "?" : "");
 }
 
-static void read_field(struct reader *reader, const struct yamltree_node *node)
+static void read_field(struct config_reader *reader, const struct yamltree_node *node,
+                       const struct config_field *among, size_t n)
 {
-    for (size_t i = 0; i < ARRAY_LEN(fields); i++) {
-        if (strcmp(fields[i].name, node->key) != 0) {
+    for (size_t i = 0; i < n; i++) {
+        if (strcmp(among[i].name, node->key) != 0) {
             continue;
         }
-        if (fields[i].read == NULL) {
+        if (among[i].read == NULL) {
             yamltree_diag(reader->tree, reader->diags, RULES_ERROR, node->key_mark,
                           "not-yet", "%s is planned but not built yet", node->key);
             return;
         }
-        fields[i].read(reader, node);
+        among[i].read(reader, node);
         return;
     }
-    unknown_field(reader, node);
+    unknown_field(reader, node, among, n);
+}
+
+void config_fields(struct config_reader *reader, const struct yamltree_node *node,
+                   const struct config_field *among, size_t n)
+{
+    ENSURE(n <= FIELDS_MAX);
+    if (node->kind != YAMLTREE_MAPPING) {
+        config_refuse(reader, node, "a mapping of fields");
+        return;
+    }
+    for (const struct yamltree_node *it = node->first; it != NULL; it = it->next) {
+        read_field(reader, it, among, n);
+    }
 }
 
 void config_init(struct config *config)
@@ -447,21 +502,16 @@ void config_init(struct config *config)
         .headers = VARIABLE_BIT(VARIABLE_RATELIMIT) | VARIABLE_BIT(VARIABLE_POLICY),
         .has_problem = true,
         .log_level = LOG_LEVEL_INFO,
+        .deadline_us = DECIDE_DEADLINE_US,
+        .redis = {.prefix = "rl", .slow_us = 2 * US_PER_MS},
     };
 }
 
 static void read_tree(struct config *config, const struct yamltree *tree,
                       struct rules_diags *diags)
 {
-    struct reader reader = {.config = config, .tree = tree, .diags = diags};
-    const struct yamltree_node *root = yamltree_root(tree);
-    if (root->kind != YAMLTREE_MAPPING) {
-        refuse(&reader, root, "a mapping of fields at the top");
-        return;
-    }
-    for (const struct yamltree_node *n = root->first; n != NULL; n = n->next) {
-        read_field(&reader, n);
-    }
+    struct config_reader reader = {.config = config, .tree = tree, .diags = diags};
+    config_fields(&reader, yamltree_root(tree), fields, ARRAY_LEN(fields));
 }
 
 bool config_read(struct config *config, const char *path, FILE *errors)

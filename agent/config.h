@@ -17,16 +17,22 @@
 #include <stdio.h>
 
 #include "agent/base.h"
+#include "agent/decide/decide.h"
 #include "agent/decide/variables.h"
 #include "agent/log.h"
 #include "agent/net/address.h"
 #include "agent/net/limits.h"
+#include "agent/redis/redis.h"
 
 enum {
     CONFIG_FILE_BYTES_MAX = 1024 * 1024,
     CONFIG_PATH_BYTES_MAX = 4096,
     CONFIG_RUNTIMES_MAX = 4,
     CONFIG_NODES_MAX = 10000,
+    CONFIG_NAME_BYTES_MAX = 129,
+    CONFIG_DEADLINE_MS_MIN = 2, /* timers are late by up to 1 ms */
+    CONFIG_DEADLINE_MS_MAX = 1000,
+    CONFIG_DATABASE_MAX = 65535,
 };
 
 /** Where to listen when nothing says otherwise. */
@@ -34,6 +40,29 @@ enum {
 
 #define CONFIG_MEMORY_BYTES_MIN (INT64_C(1) << 20)
 #define CONFIG_MEMORY_BYTES_MAX (INT64_C(1) << 40)
+
+/** Where Redis is, and who we are there. */
+struct config_redis {
+    bool is_given;
+    enum redis_mode mode;
+    unsigned n_endpoints;
+    struct endpoint endpoints[REDIS_ENDPOINTS_MAX];
+    char primary_name[CONFIG_NAME_BYTES_MAX]; /* with Sentinels */
+    char user[CONFIG_NAME_BYTES_MAX];         /* empty: the user named default */
+    char password_file[CONFIG_PATH_BYTES_MAX];
+    char sentinel_user[CONFIG_NAME_BYTES_MAX];
+    char sentinel_password_file[CONFIG_PATH_BYTES_MAX];
+    unsigned database;
+    bool has_tls;
+    char ca_file[CONFIG_PATH_BYTES_MAX];
+    char cert_file[CONFIG_PATH_BYTES_MAX];
+    char key_file[CONFIG_PATH_BYTES_MAX];
+    char server_name[ENDPOINT_HOST_BYTES_MAX];
+    char prefix[KEY_PREFIX_BYTES_MAX + 1];
+    unsigned n_networks;
+    struct endpoint_network networks[REDIS_NETWORKS_MAX];
+    int64_t slow_us; /* round trips over it open the breaker; 0: none does */
+};
 
 struct config {
     unsigned n_listen;
@@ -48,8 +77,11 @@ struct config {
     variable_set headers;   /* the variables that `headers:` needs */
     bool has_problem;
     enum log_level log_level;
-    char rules_path[CONFIG_PATH_BYTES_MAX]; /* empty: none given */
-    char state_dir[CONFIG_PATH_BYTES_MAX];  /* empty: counters end with the process */
+    char rules_path[CONFIG_PATH_BYTES_MAX];  /* empty: none given */
+    char state_dir[CONFIG_PATH_BYTES_MAX];   /* empty: counters end with the process */
+    char secret_file[CONFIG_PATH_BYTES_MAX]; /* empty: none */
+    int64_t deadline_us;
+    struct config_redis redis;
 };
 
 void config_init(struct config *config);

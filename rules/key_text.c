@@ -119,21 +119,32 @@ static struct rules_bytes bytes_take(struct rules_bytes *rest)
 
 size_t rules_key_text(struct rules_bytes key, char out[RULES_KEY_TEXT_BYTES_MAX])
 {
+    return rules_key_parts_text(key, UINT32_MAX, out);
+}
+
+size_t rules_key_parts_text(struct rules_bytes key, uint32_t parts,
+                            char out[RULES_KEY_TEXT_BYTES_MAX])
+{
     struct writer writer = {out, 0};
     struct rules_bytes rest = key;
 
-    while (rest.len > 0) {
+    for (; rest.len > 0; parts >>= 1) {
         struct rules_bytes name = bytes_take(&rest);
         enum rules_key_tag tag = (enum rules_key_tag)rest.ptr[0];
+        struct rules_bytes value;
 
         rest.ptr++;
         rest.len--;
+        value = bytes_take(&rest);
+        if ((parts & 1) == 0) {
+            continue;
+        }
         if (writer.len > 0) {
             write_char(&writer, ',');
         }
         write_name(&writer, tag, name);
         write_char(&writer, '=');
-        write_value(&writer, tag, bytes_take(&rest));
+        write_value(&writer, tag, value);
     }
     out[writer.len] = '\0';
     return writer.len;

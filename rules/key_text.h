@@ -32,6 +32,10 @@ enum {
  */
 size_t rules_key_text(struct rules_bytes key, char out[RULES_KEY_TEXT_BYTES_MAX]);
 
+/** The same for some of its parts: bit i of `parts` is part i. */
+size_t rules_key_parts_text(struct rules_bytes key, uint32_t parts,
+                            char out[RULES_KEY_TEXT_BYTES_MAX]);
+
 enum rules_key_text_status {
     RULES_KEY_TEXT_OK = 0,
     RULES_KEY_TEXT_MALFORMED, /* no name=value, a bad %, or no address */

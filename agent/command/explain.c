@@ -186,7 +186,7 @@ static int explain_file(const struct choice *choice)
     randombytes_buf(secret, sizeof(secret));
     struct store *store = local_new(LOCAL_MEMORY_BYTES_MIN, LOCAL_LOG_BYTES_MIN,
                                     secret);
-    struct rulebook *book = rulebook_open(choice->rules, NULL, 1, true);
+    struct rulebook *book = rulebook_open(choice->rules, NULL, 1, "rl");
     int code = store != NULL && book != NULL ? explain_by(choice, book, store)
                                              : EXIT_CODE_FAILED;
     rulebook_free(book);

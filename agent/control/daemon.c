@@ -19,10 +19,13 @@
 #include "agent/control/service.h"
 #include "agent/control/show.h"
 #include "agent/control/state.h"
+#include "agent/control/stores.h"
 #include "agent/control/takeover.h"
 #include "agent/control/upgrade.h"
 #include "agent/decide/decide.h"
 #include "agent/log.h"
+#include "agent/net/worker.h"
+#include "agent/redis/secret.h"
 #include "agent/store/local.h"
 
 enum {
@@ -39,7 +42,9 @@ struct daemon {
     struct rulebook *rulebook;
     struct state *state; /* NULL without state_dir */
     bool has_periodic_state;
-    struct store *store;
+    struct store *store; /* of this host */
+    struct stores stores;
+    struct worker_stores worker_stores;
     struct ev_loop *loop;
     struct server *server;
     unsigned n_runtimes;
@@ -236,8 +241,25 @@ static void on_reload(struct ev_loop *loop, struct ev_signal *signal, int events
     rulebook_reload(daemon->rulebook);
 }
 
+static struct store *attach_store(void *context, unsigned worker, struct ev_loop *loop)
+{
+    struct daemon *daemon = context;
+    return stores_attach(&daemon->stores, worker, loop);
+}
+
+static void detach_store(void *context, unsigned worker)
+{
+    struct daemon *daemon = context;
+    stores_detach(&daemon->stores, worker);
+}
+
 static bool start_server(struct daemon *daemon)
 {
+    daemon->worker_stores = (struct worker_stores){
+        .attach = attach_store,
+        .detach = detach_store,
+        .context = daemon,
+    };
     struct server_options options = {
         .n_workers = daemon->config->n_workers,
         .connections_max = daemon->connections_max,
@@ -247,7 +269,7 @@ static bool start_server(struct daemon *daemon)
                                                 : NULL,
         .set = rulebook_set(daemon->rulebook),
         .clients = rulebook_clients(daemon->rulebook),
-        .store = daemon->store,
+        .stores = &daemon->worker_stores,
         .decide_options = &daemon->options,
         .counters = rulebook_counters(daemon->rulebook),
     };
@@ -260,6 +282,7 @@ static bool start_runtimes(struct daemon *daemon)
     daemon->shown = (struct show_source){
         .rulebook = daemon->rulebook,
         .store = daemon->store,
+        .health = daemon->stores.health,
         .options = &daemon->options,
         .server = daemon->server,
         .state = daemon->state,
@@ -324,11 +347,32 @@ static void make_options(struct daemon *daemon)
     struct retry_jitter *jitter = &daemon->options.jitter;
     decide_options_init(&daemon->options, config_variables(daemon->config));
     jitter->permille = daemon->config->retry_jitter_permille;
+    daemon->options.deadline_us = daemon->config->deadline_us;
     randombytes_buf(jitter->secret, sizeof(jitter->secret));
     if (daemon->takeover != NULL) {
         memcpy(jitter->secret, takeover_hello(daemon->takeover)->jitter_secret,
                sizeof(jitter->secret));
     }
+}
+
+/* Digests of keys are the same on all hosts that have the secret, or none of them. */
+static bool read_fleet_secret(struct daemon *daemon)
+{
+    const char *file = daemon->config->secret_file;
+    const char *error = NULL;
+    if (file[0] == '\0') {
+        return true;
+    }
+    char *secret = secret_read(file, &error);
+    if (secret == NULL) {
+        log_error("secret_file %s: %s", file, error);
+        return false;
+    }
+    (void)crypto_generichash(daemon->options.key_secret,
+                             sizeof(daemon->options.key_secret),
+                             (const uint8_t *)secret, strlen(secret), NULL, 0);
+    secret_free(secret);
+    return true;
 }
 
 static void start_clock(const struct daemon *daemon)
@@ -359,13 +403,20 @@ static bool init_upgrade(struct daemon *daemon)
 static bool daemon_start(struct daemon *daemon)
 {
     make_options(daemon);
+    if (!read_fleet_secret(daemon)) {
+        return false;
+    }
     daemon->connections_max = raise_descriptors(daemon->config);
     if (daemon->connections_max == 0) {
         return false;
     }
     daemon->rulebook = rulebook_open(daemon->config->rules_path, state_dir_of(daemon),
-                                     daemon->config->n_workers, false);
-    if (daemon->rulebook == NULL || !open_state(daemon) || !make_store(daemon)) {
+                                     daemon->config->n_workers,
+                                     daemon->config->redis.is_given
+                                         ? daemon->config->redis.prefix
+                                         : NULL);
+    if (daemon->rulebook == NULL || !open_state(daemon) || !make_store(daemon)
+        || !stores_open(&daemon->stores, daemon->config, daemon->store)) {
         return false;
     }
     restore_counters(daemon);
@@ -417,6 +468,7 @@ static void daemon_release(struct daemon *daemon, bool has_counters)
         ev_loop_destroy(daemon->loop);
     }
     rulebook_free(daemon->rulebook);
+    stores_close(&daemon->stores);
     store_free(daemon->store);
 }
 

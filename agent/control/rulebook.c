@@ -51,7 +51,7 @@ struct rulebook {
     char *last_good_path; /* NULL: nowhere */
     char *last_good_clients_path;
     unsigned n_workers;
-    bool has_redis;
+    const char *redis_prefix; /* NULL: no rule counts in Redis */
     struct edition in_force;
     struct edition next;          /* being handed to the workers */
     struct clients *next_clients; /* the same, with the set in force */
@@ -125,14 +125,15 @@ static bool edition_print(struct edition *edition, const struct rules_file *file
 }
 
 /* Compile what was found right; NULL: out of memory. */
-static struct decide_set *compile(const struct rules_file *file,
+static struct decide_set *compile(const struct rulebook *book,
+                                  const struct rules_file *file,
                                   struct rules_diags *diags)
 {
     struct decide_set *set = NULL;
     struct rules_set *rules = rules_file_compile(file, clock_wall_us() / US_PER_S,
                                                  diags);
     if (rules != NULL) {
-        set = decide_set_new(rules);
+        set = decide_set_new(rules, book->redis_prefix);
         keep_calendars(set);
     }
     return set;
@@ -143,7 +144,7 @@ static bool check_stores(const struct rulebook *book, const struct rules_file *f
                          struct rules_diags *diags)
 {
     const struct rules_ast *ast = rules_file_ast(file);
-    for (uint32_t i = 0; i < ast->n_rules && !book->has_redis; i++) {
+    for (uint32_t i = 0; i < ast->n_rules && book->redis_prefix == NULL; i++) {
         if (ast->rules[i].store == RULES_STORE_REDIS) {
             rules_file_diag(file, diags, RULES_ERROR, ast->rules[i].store_mark,
                             rules_code_store_not_there,
@@ -164,7 +165,7 @@ static bool edition_make(const struct rulebook *book, struct edition *edition,
     (void)snprintf(error, RULEBOOK_ERROR_BYTES_MAX, "out of memory");
     if (file != NULL && check_stores(book, file, diags)
         && edition_print(edition, file)) {
-        edition->set = compile(file, diags);
+        edition->set = compile(book, file, diags);
     }
     diags_log(diags);
     diags_first_error(diags, error, RULEBOOK_ERROR_BYTES_MAX);
@@ -469,7 +470,7 @@ static bool open_keeper(struct rulebook *book, const char *state_dir)
 }
 
 struct rulebook *rulebook_open(const char *path, const char *state_dir,
-                               unsigned n_workers, bool has_redis)
+                               unsigned n_workers, const char *redis_prefix)
 {
     ENSURE(n_workers <= SERVER_WORKERS_MAX);
     struct rulebook *book = calloc(1, sizeof(*book));
@@ -479,7 +480,7 @@ struct rulebook *rulebook_open(const char *path, const char *state_dir,
     }
     book->path = path;
     book->n_workers = n_workers;
-    book->has_redis = has_redis;
+    book->redis_prefix = redis_prefix;
     clients_loader_init(&book->loader);
     if (!open_keeper(book, state_dir) || !load_first(book)) {
         rulebook_free(book);

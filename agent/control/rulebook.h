@@ -50,11 +50,11 @@ struct rulebook;
  * @param path       of the file; borrowed
  * @param state_dir  where good rules are kept; NULL: nowhere. Borrowed
  * @param n_workers  that will count
- * @param has_redis  whether rules may have counters there
+ * @param redis_prefix  of the names of counters in Redis; NULL: there is none. Borrowed
  * @return NULL when there are no rules to serve
  */
 MUST_USE struct rulebook *rulebook_open(const char *path, const char *state_dir,
-                                        unsigned n_workers, bool has_redis);
+                                        unsigned n_workers, const char *redis_prefix);
 
 /** Called when other rules are in force. */
 typedef void rulebook_changed_fn(void *context);

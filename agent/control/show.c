@@ -7,6 +7,7 @@
 
 #include "agent/control/counter.h"
 #include "agent/control/explain.h"
+#include "agent/control/show_redis.h"
 #include "agent/store/local.h"
 
 static const char *limit_name(const void *context, uint32_t idx)
@@ -206,6 +207,20 @@ static void show_metrics(const void *context, const struct runtime_args *args,
     show_rules_metrics(source, out);
     show_clients_metrics(source, out);
     show_state_metrics(source, out);
+    if (source->health != NULL) {
+        show_redis_metrics(source->health, out);
+    }
+}
+
+static void show_redis(const void *context, const struct runtime_args *args, FILE *out)
+{
+    const struct show_source *source = context;
+    (void)args;
+    if (source->health == NULL) {
+        (void)fputs("agent.yaml has no redis\n", out);
+        return;
+    }
+    show_redis_nodes(source->health, out);
 }
 
 /* What became of a rule's limits so far. */
@@ -285,6 +300,7 @@ const struct runtime_command show_commands[] = {
     {"show info", NULL, "what runs, and what it did so far", show_info},
     {"show metrics", NULL, "all counters in Prometheus' text format", show_metrics},
     {"show rules", NULL, "the rules, and what became of them so far", show_rule_lines},
+    {"show redis", NULL, "whether the nodes of Redis are asked", show_redis},
     {"show counter", COUNTER_WORDS, "what the counters of a key hold", show_counter},
     {"explain", EXPLAIN_WORDS, "what would be decided now, and why", show_explain},
     {NULL, NULL, NULL, NULL},

@@ -348,6 +348,7 @@ void decide_options_init(struct decide_options *options, variable_set variables)
 {
     memset(options, 0, sizeof(*options));
     options->variables = variables;
+    options->deadline_us = DECIDE_DEADLINE_US;
     for (int i = 0; i < VARIABLES_N; i++) {
         spop_variable_init(&options->encoded[i], SPOP_SCOPE_TXN,
                            variable_text((enum variable)i));

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "rules/bytes.h"
+#include "rules/key_text.h"
 #include "spop/bytes.h"
 #include "spop/notify.h"
 
@@ -217,11 +218,24 @@ static uint8_t tie_of(const struct decide_request *request, const struct rules_h
     return is_tied ? (uint8_t)(hit - request->decide->room.result.hits + 1) : 0;
 }
 
-size_t decide_print_name(const struct decide *decide, const struct rules_hit *hit,
+size_t decide_print_name(struct decide *decide, const struct rules_hit *hit,
                          const struct decide_limit *limit, char *out)
 {
-    return name_print(&decide->options->names, decide->set->domain, hit->rule->name,
-                      limit->home->tail, hit->key, out);
+    const struct decide_home *home = limit->home;
+    struct decide_room *room = &decide->room;
+    struct key_style style = {
+        .is_hashed = home->is_hashed,
+        .secret = decide->options->key_secret,
+    };
+    struct key_text tag = {.ptr = room->tag_text};
+    struct key_text key = {
+        .ptr = room->key_text,
+        .len = rules_key_text(hit->key, room->key_text),
+    };
+    if (home->tag_parts != 0) {
+        tag.len = rules_key_parts_text(hit->key, home->tag_parts, room->tag_text);
+    }
+    return key_write(&home->form, &style, key, home->tag_parts != 0 ? &tag : NULL, out);
 }
 
 static void add_charge(struct decide_request *request, const struct rules_hit *hit,

@@ -19,11 +19,12 @@
 #include <stdint.h>
 
 #include "rules/clients.h"
+#include "rules/key_text.h"
 #include "rules/rules.h"
 #include "spop/ack.h"
 #include "spop/session.h"
 
-#include "agent/decide/name.h"
+#include "agent/decide/key.h"
 #include "agent/decide/retry.h"
 #include "agent/decide/set.h"
 #include "agent/decide/variables.h"
@@ -40,10 +41,13 @@ enum {
     DECIDE_ARGUMENTS_KNOWN = 32, /* places of a message whose names are remembered */
 };
 
+#define DECIDE_DEADLINE_US (5 * US_PER_MS) /* unless the configuration says otherwise */
+
 /** What the configuration chooses; the same for all workers. */
 struct decide_options {
     variable_set variables; /* to be sent */
     struct retry_jitter jitter;
+    int64_t deadline_us; /* from a whole question to its answer */
     struct spop_variable encoded[VARIABLES_N];
     /* the actions whose values are known beforehand */
     struct spop_constant actions[ACTIONS_N];
@@ -52,7 +56,7 @@ struct decide_options {
     struct spop_constant too_many;    /* status 429 */
     struct spop_constant unavailable; /* status 503 */
     struct spop_constant fallback;
-    struct name_options names;
+    uint8_t key_secret[KEY_SECRET_BYTES]; /* of digests in names: the fleet's */
     struct spop_constant reasons[REASONS_N];
 };
 
@@ -84,6 +88,8 @@ struct decide_room {
     struct spop_bytes receipt; /* into the payload */
     char numbers[RULES_SLOTS_MAX][DECIDE_NUMBER_BYTES_MAX];
     char names[STORE_CHARGES_MAX][STORE_NAME_BYTES_MAX];
+    char key_text[RULES_KEY_TEXT_BYTES_MAX];
+    char tag_text[RULES_KEY_TEXT_BYTES_MAX];
 };
 
 /** What one worker decides with. Zeroed but for the pointers. Large. */
@@ -146,7 +152,7 @@ MUST_USE bool decide_notify(struct decide *decide, struct decide_request *reques
                             decide_done_fn *done, void *context);
 
 /** Write the name of the counter of a limit that has a home. @return its length */
-size_t decide_print_name(const struct decide *decide, const struct rules_hit *hit,
+size_t decide_print_name(struct decide *decide, const struct rules_hit *hit,
                          const struct decide_limit *limit, char *out);
 
 /**

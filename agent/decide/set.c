@@ -135,6 +135,26 @@ static enum store_policy policy_of(enum rules_failure_policy policy)
     NEVER("policy");
 }
 
+static void init_form(const struct decide_set *set, struct decide_home *home,
+                      const struct decide_limit *limit, const struct rules_limit *rules)
+{
+    char calendar[RULES_CALENDAR_TEXT_BYTES_MAX];
+    size_t rule_len = strlen(rules->rule->name);
+    struct key_name name = {
+        .prefix = set->prefix,
+        .domain = set->domain,
+        .rule = rules->rule->name,
+        .limit = rules->name[rule_len] == '.' ? rules->name + rule_len + 1 : NULL,
+        .algorithm = limit->limit.algorithm,
+        .per_us = rules->per_us,
+    };
+    if (rules->calendar != NULL) {
+        rules_calendar_print(rules->calendar, calendar);
+        name.calendar = calendar;
+    }
+    key_form_init(&home->form, &name);
+}
+
 /* Of a limit that is counted elsewhere. */
 static const struct decide_home *make_home(struct decide_set *set,
                                            const struct decide_limit *limit,
@@ -151,7 +171,9 @@ static const struct decide_home *make_home(struct decide_set *set,
                   rules->rule->cost_max);
     memcpy(home->home.fallback_id, rules->id, sizeof(home->home.fallback_id));
     home->home.fallback_id[0] ^= 0xff; /* another counter than the limit's own */
-    (void)name_print_tail(rules, home->tail);
+    home->tag_parts = rules->rule->tag_parts;
+    home->is_hashed = rules->rule->is_key_hashed;
+    init_form(set, home, limit, rules);
     return home;
 }
 
@@ -235,7 +257,7 @@ bool decide_set_keep_calendars(struct decide_set *set, struct instant now,
     return true;
 }
 
-struct decide_set *decide_set_new(struct rules_set *rules)
+struct decide_set *decide_set_new(struct rules_set *rules, const char *prefix)
 {
     uint32_t n_variants = rules_set_n_variants(rules);
     struct decide_set *set = calloc(1,
@@ -245,6 +267,7 @@ struct decide_set *decide_set_new(struct rules_set *rules)
         return NULL;
     }
     set->rules = rules;
+    set->prefix = prefix;
     if (!make_labels(set) || !make_room_for_homes(set) || !make_calendars(set)) {
         decide_set_free(set);
         return NULL;

@@ -14,7 +14,7 @@
 #include "rules/rules.h"
 #include "spop/ack.h"
 
-#include "agent/decide/name.h"
+#include "agent/decide/key.h"
 #include "agent/decide/verdict.h"
 #include "agent/limit/limit.h"
 
@@ -38,7 +38,9 @@ struct decide_label {
 /** A limit that is not counted on this host alone. */
 struct decide_home {
     struct store_home home;
-    char tail[NAME_TAIL_BYTES_MAX]; /* of the names of its counters */
+    struct key_form form; /* of the names of its counters */
+    uint32_t tag_parts;   /* of their keys: bit i is part i; 0: all of them */
+    bool is_hashed;
 };
 
 struct decide_limit {
@@ -57,6 +59,7 @@ struct decide_limit {
 struct decide_set {
     struct rules_set *rules;
     const char *domain;
+    const char *prefix;
     uint32_t n_calendars;
     struct calendar *calendars;  /* by the idx of the rules' calendars */
     struct instant looked_at;    /* where they begin; 0: not yet */
@@ -71,9 +74,10 @@ struct decide_set {
 /**
  * Make a set ready.
  *
- * @param rules  taken over; freed with the set, and by a failing call
+ * @param rules   taken over; freed with the set, and by a failing call
+ * @param prefix  of the names of counters in Redis
  */
-MUST_USE struct decide_set *decide_set_new(struct rules_set *rules);
+MUST_USE struct decide_set *decide_set_new(struct rules_set *rules, const char *prefix);
 
 /**
  * Counters run on the agent's clock, calendars on the wall clock: say where windows begin

@@ -334,8 +334,8 @@ static void on_notify(struct connection *c, const struct spop_event *event,
     struct pending *pending = pendings_take(&worker->pendings);
     bool may_wait = pending != &worker->pendings.last;
     pending->connection = c;
-    pending->request.take.deadline = instant_add_us(now,
-                                                    may_wait ? WORKER_DEADLINE_US : 0);
+    pending->request.take.deadline = instant_add_us(
+        now, may_wait ? worker->decide.options->deadline_us : 0);
     if (!decide_notify(&worker->decide, &pending->request, event, now, on_decided,
                        worker)) {
         counter_add(counters, COUNTER_NOTIFIES_MALFORMED, 1);

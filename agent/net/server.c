@@ -229,7 +229,7 @@ static bool start_workers(struct server *server, const struct server_options *op
             .counters = options->counters[i],
             .options = options->decide_options,
         };
-        server->workers[i] = worker_start(i, &decide, &server->gone,
+        server->workers[i] = worker_start(i, &decide, options->stores, &server->gone,
                                           server->reassembly);
         if (server->workers[i] == NULL) {
             return false;

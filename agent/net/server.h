@@ -38,7 +38,8 @@ struct server_options {
     struct inheritance *inheritance; /* sockets to take; NULL when there are none */
     const struct decide_set *set;
     const struct rules_clients *clients; /* NULL: the set names no file of them */
-    struct store *store;
+    struct store *store;                 /* NULL: as `stores` say */
+    const struct worker_stores *stores;  /* NULL: all workers share `store` */
     const struct decide_options *decide_options;
     struct counters *const *counters; /* one for each worker */
 };

@@ -92,6 +92,7 @@ static void begin_handing_over(struct worker *worker, int channel_fd, unsigned u
 
 static void tell_changed(struct worker *worker)
 {
+    store_leave(worker->decide.store);
     atomic_store_explicit(&worker->changed, worker->change, memory_order_release);
     ev_async_send(worker->gone->main_loop, &worker->gone->async);
 }
@@ -175,7 +176,25 @@ static void *run(void *arg)
     return NULL;
 }
 
+/* False: there is none, which was said. */
+static bool attach_store(struct worker *worker)
+{
+    if (worker->stores != NULL) {
+        worker->decide.store = worker->stores->attach(worker->stores->context,
+                                                      worker->idx, worker->loop);
+    }
+    return worker->decide.store != NULL;
+}
+
+static void detach_store(struct worker *worker)
+{
+    if (worker->stores != NULL) {
+        worker->stores->detach(worker->stores->context, worker->idx);
+    }
+}
+
 struct worker *worker_start(unsigned idx, const struct decide *decide,
+                            const struct worker_stores *stores,
                             struct worker_gone *gone, struct reassembly *reassembly)
 {
     struct worker *worker = calloc(1, sizeof(*worker));
@@ -185,6 +204,7 @@ struct worker *worker_start(unsigned idx, const struct decide *decide,
     }
     worker->idx = idx;
     worker->decide = *decide;
+    worker->stores = stores;
     worker->gone = gone;
     worker->reassembly = reassembly;
     mailbox_init(&worker->mailbox);
@@ -192,6 +212,9 @@ struct worker *worker_start(unsigned idx, const struct decide *decide,
     worker->loop = ev_loop_new(EVBACKEND_EPOLL | EVFLAG_NOENV | EVFLAG_NOSIGMASK);
     if (worker->loop == NULL) {
         log_error("worker %u: cannot make an event loop", idx);
+        goto out;
+    }
+    if (!attach_store(worker)) {
         goto out;
     }
     ev_async_init(&worker->async, on_letter);
@@ -207,6 +230,7 @@ struct worker *worker_start(unsigned idx, const struct decide *decide,
     }
     return worker;
 out:
+    detach_store(worker);
     if (worker->loop != NULL) {
         ev_loop_destroy(worker->loop);
     }
@@ -239,6 +263,7 @@ bool worker_has_changed(const struct worker *worker, unsigned change)
 void worker_join(struct worker *worker)
 {
     (void)pthread_join(worker->thread, NULL);
+    detach_store(worker);
     ev_loop_destroy(worker->loop);
     close_handed(worker);
     mailbox_fini(&worker->mailbox);

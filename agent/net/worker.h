@@ -73,6 +73,7 @@ struct worker_gone {
 struct worker {
     /* set before the thread starts */
     unsigned idx;
+    const struct worker_stores *stores;
     struct worker_gone *gone;
     struct reassembly *reassembly;
     struct decide decide;
@@ -105,10 +106,23 @@ struct worker {
     uint8_t read_buf[WORKER_READ_BYTES];
 };
 
-#define WORKER_DEADLINE_US (5 * US_PER_MS) /* from a whole frame to its verdict */
+/** Where a worker's store comes from: made on its loop before its thread is started, and
+ *  let go of after that has ended. */
+struct worker_stores {
+    struct store *(*attach)(void *context, unsigned worker, struct ev_loop *loop);
+    void (*detach)(void *context, unsigned worker);
+    void *context;
+};
 
-/** Start a worker's thread; `decide` is copied. @return the worker, or NULL */
+/**
+ * Start a worker's thread.
+ *
+ * @param decide  copied
+ * @param stores  NULL: the store of `decide` is shared by all; borrowed
+ * @return the worker, or NULL
+ */
 MUST_USE struct worker *worker_start(unsigned idx, const struct decide *decide,
+                                     const struct worker_stores *stores,
                                      struct worker_gone *gone,
                                      struct reassembly *reassembly);
 

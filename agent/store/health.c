@@ -85,6 +85,22 @@ bool health_wants_probe(struct health *health, unsigned node, struct instant now
     return breaker_wants_probe(&health->breakers[node], now, draw);
 }
 
+struct breaker_status health_status(struct health *health, unsigned node,
+                                    struct instant now)
+{
+    return breaker_read(&health->breakers[node], now);
+}
+
+uint64_t health_round_trips(const struct health *health, unsigned span)
+{
+    return atomic_load_explicit(&health->round_trips[span], memory_order_relaxed);
+}
+
+uint64_t health_round_trips_us(const struct health *health)
+{
+    return atomic_load_explicit(&health->round_trips_us, memory_order_relaxed);
+}
+
 static void log_change(struct health *health, unsigned node, struct instant now)
 {
     struct breaker_status status = breaker_read(&health->breakers[node], now);

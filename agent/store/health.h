@@ -81,6 +81,15 @@ void health_report(struct health *health, const struct seam_call *call,
 void health_report_probe(struct health *health, const struct seam_call *call,
                          struct instant now);
 
+struct breaker_status health_status(struct health *health, unsigned node,
+                                    struct instant now);
+
+/** Answers that took 2^(span-1) us or longer, and less than 2^span; the last: all others. */
+uint64_t health_round_trips(const struct health *health, unsigned span);
+
+/** All together. */
+uint64_t health_round_trips_us(const struct health *health);
+
 unsigned health_n_nodes(const struct health *health);
 
 /** Whether the caller is to probe a node now. */

@@ -932,8 +932,7 @@ static void redis_leave(struct store *store)
 static void redis_free(struct store *store)
 {
     struct redis_store *redis = to_redis(store);
-    seam_timer_stop(redis->seam, &redis->watch);
-    free(redis);
+    free(redis); /* the seam has gone, and forgotten the timer */
 }
 
 struct store *redis_store_new(const struct redis_store_options *options)

@@ -13,8 +13,8 @@
  *            What only warns, degrades or is in shadow passes where the policy is to refuse.
  *            An answer that comes late changes nothing: where it charged what was refused,
  *            that is given back; where the policy allowed, it stays charged.
- * Ownership: redis_store_new / store_free. Borrows the local store, the seam and the health,
- *            which must live longer.
+ * Ownership: redis_store_new / store_free. Borrows the local store, the seam and the health.
+ *            The seam goes first: what is under way then ends, which the store hears.
  * Threads:   one store for each worker, on whose thread its seam lives. Health and local
  *            store are shared.
  * Errors:    policies; counts in health.

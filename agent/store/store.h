@@ -38,7 +38,7 @@ enum {
     STORE_CHARGES_MAX = 16,
     STORE_LIMIT_ID_BYTES = 16,
     STORE_KEY_BYTES_MAX = 1024, /* as those of rules */
-    STORE_NAME_BYTES_MAX = 768, /* of a counter: decide/name.h */
+    STORE_NAME_BYTES_MAX = 896, /* of a counter: decide/key.h */
 };
 
 /** Where an answer comes from. */

@@ -116,7 +116,7 @@ static struct decide_set *load_set(unsigned n_rules, int64_t requests)
                                          &diags);
     rules_diags_print(&diags, stderr);
     ENSURE(rules != NULL);
-    struct decide_set *set = decide_set_new(rules);
+    struct decide_set *set = decide_set_new(rules, "rl");
     ENSURE(set != NULL);
     free(text);
     return set;

@@ -89,7 +89,7 @@ static void load_rules(void)
     (void)snprintf(f.rules_path, sizeof(f.rules_path), "%s/rules.yaml", f.dir);
     FUZZ_CHECK(
         file_replace(f.rules_path, rules_text, strlen(rules_text), 0600, &error));
-    f.book = rulebook_open(f.rules_path, NULL, 1, false);
+    f.book = rulebook_open(f.rules_path, NULL, 1, NULL);
     FUZZ_CHECK(f.book != NULL);
 }
 

@@ -30,7 +30,7 @@ bool decider_init(struct decider *d, const char *rules)
     }
     decide_options_init(&d->options, VARIABLE_BIT(VARIABLES_N) - 1);
     d->decide.options = &d->options;
-    d->decide.set = decide_set_new(set);
+    d->decide.set = decide_set_new(set, "rl");
     d->decide.store = local_new((size_t)1 << 20, LOCAL_LOG_BYTES_MIN, SECRET);
     d->decide.counters = counters_new(d->decide.set->n_limits);
     return d->decide.store != NULL && d->decide.counters != NULL;

@@ -183,7 +183,7 @@ static struct rules_set *rules_of_set;
 
 static bool set_works(void)
 {
-    struct decide_set *set = decide_set_new(rules_of_set);
+    struct decide_set *set = decide_set_new(rules_of_set, "rl");
     decide_set_free(set);
     return set != NULL;
 }
@@ -248,7 +248,7 @@ static void on_gone(struct ev_loop *loop, struct ev_async *async, int events)
 
 static void make_worker(void)
 {
-    w.set = decide_set_new(load(f.rules_text, f.rules_len));
+    w.set = decide_set_new(load(f.rules_text, f.rules_len), "rl");
     assert_non_null(w.set);
     decide_options_init(&w.options, VARIABLE_BIT(VARIABLES_N) - 1);
     w.worker.loop = ev_loop_new(EVFLAG_NOENV);

@@ -142,7 +142,26 @@ static void every_error_has_a_place(void **context)
         {"runtime: [{path: /x, nonsense: 1}]\n", ":1:22:", "unknown-field"},
         {"log: debug\n", ":1:6:", "bad-value"},
         {"log: {level: loud}\n", ":1:14:", "bad-value"},
-        {"redis: {}\n", ":1:1:", "not-yet"},
+        {"lease: {}\n", ":1:1:", "not-yet"},
+        {"deadline_ms: 1\n", ":1:14:", "bad-value"},
+        {"deadline_ms: 1001\n", ":1:14:", "bad-value"},
+        {"secret_file: ''\n", ":1:14:", "bad-value"},
+        {"redis: {}\n", ":1:8:", "bad-value"},
+        {"redis: a:6379\n", ":1:8:", "bad-value"},
+        {"redis: {addresses: [nonsense]}\n", ":1:21:", "bad-value"},
+        {"redis: {addresses: [a:1], addreses: [b:1]}\n", ":1:27:", "unknown-field"},
+        {"redis: {addresses: a:1, cluster: maybe}\n", ":1:34:", "bad-value"},
+        {"redis: {addresses: a:1, cluster: true, sentinel: m}\n", ":1:8:", "bad-value"},
+        {"redis: {addresses: a:1, cluster: true, database: 1}\n", ":1:8:", "bad-value"},
+        {"redis: {addresses: a:1, database: 65536}\n", ":1:35:", "bad-value"},
+        {"redis: {addresses: a:1, prefix: 'a:b'}\n", ":1:33:", "bad-value"},
+        {"redis: {addresses: a:1, prefix: ''}\n", ":1:33:", "bad-value"},
+        {"redis: {addresses: a:1, node_networks: 10.0.0.1/8}\n", ":1:40:", "bad-value"},
+        {"redis: {addresses: a:1, slow_ms: -1}\n", ":1:34:", "bad-value"},
+        {"redis: {addresses: a:1, tls: {cert_file: /a}}\n", ":1:30:", "bad-value"},
+        {"redis: {addresses: a:1, tls: {ca: /a}}\n", ":1:31:", "unknown-field"},
+        {"redis: {addresses: a:1, sentinel: {user: u, nme: m}}\n",
+         ":1:45:", "unknown-field"},
         {"wrkers: 2\n", ":1:1:", "unknown-field"},
         {"- a\n", ":1:1:", "bad-value"},
         {"a: [\n", ":2:", ""},
@@ -156,6 +175,53 @@ static void every_error_has_a_place(void **context)
             fail();
         }
     }
+}
+
+static void redis_is_read(void **context)
+{
+    (void)context;
+    struct config config;
+    assert_true(read_text(&config,
+                          "deadline_ms: 8\n"
+                          "redis:\n"
+                          "  addresses: [redis1:6379, '[2001:db8::1]:7000']\n"
+                          "  sentinel: {name: main, user: s, password_file: sp}\n"
+                          "  user: limiter\n"
+                          "  password_file: /run/p\n"
+                          "  database: 3\n"
+                          "  tls: {ca_file: /ca, server_name: redis.example}\n"
+                          "  prefix: edge\n"
+                          "  node_networks: [10.0.0.0/8, 2001:db8::/32]\n"
+                          "  slow_ms: 0\n"));
+    const struct config_redis *redis = &config.redis;
+    assert_true(redis->is_given);
+    assert_int_equal(config.deadline_us, 8000);
+    assert_int_equal(redis->mode, REDIS_SENTINEL);
+    assert_int_equal(redis->n_endpoints, 2);
+    assert_string_equal(redis->endpoints[0].host, "redis1");
+    assert_int_equal(redis->endpoints[1].port, 7000);
+    assert_string_equal(redis->primary_name, "main");
+    assert_string_equal(redis->sentinel_user, "s");
+    assert_string_equal(redis->sentinel_password_file, "sp");
+    assert_string_equal(redis->user, "limiter");
+    assert_string_equal(redis->password_file, "/run/p");
+    assert_int_equal(redis->database, 3);
+    assert_true(redis->has_tls);
+    assert_string_equal(redis->ca_file, "/ca");
+    assert_string_equal(redis->server_name, "redis.example");
+    assert_string_equal(redis->prefix, "edge");
+    assert_int_equal(redis->n_networks, 2);
+    assert_int_equal(redis->networks[0].bits, 8);
+    assert_int_equal(redis->networks[1].n_bytes, 16);
+    assert_int_equal(redis->slow_us, 0);
+
+    assert_true(read_text(&config, "redis: {addresses: unix@/run/redis.sock}\n"));
+    assert_int_equal(redis->mode, REDIS_SINGLE);
+    assert_string_equal(redis->prefix, "rl");
+    assert_int_equal(redis->slow_us, 2000);
+    assert_int_equal(config.deadline_us, 5000);
+    assert_true(read_text(&config, "workers: 1\n"));
+    assert_false(redis->is_given);
 }
 
 static void all_errors_in_one_run_and_a_hint(void **context)
@@ -185,6 +251,7 @@ int main(void)
         cmocka_unit_test(defaults),
         cmocka_unit_test(jitter_in_all_its_spellings),
         cmocka_unit_test(every_error_has_a_place),
+        cmocka_unit_test(redis_is_read),
         cmocka_unit_test(all_errors_in_one_run_and_a_hint),
         cmocka_unit_test(missing_file),
     };

@@ -60,7 +60,7 @@ static int set_up(void **context)
     struct rules_set *rules = rules_load(&(struct rules_source){.name = "test.yaml",
                                                                 .text = text},
                                          &diags);
-    f.set = rules != NULL ? decide_set_new(rules) : NULL;
+    f.set = rules != NULL ? decide_set_new(rules, "rl") : NULL;
     decide_options_init(&f.options, VARIABLE_BIT(VARIABLES_N) - 1);
     f.worker.loop = ev_loop_new(EVFLAG_NOENV);
     f.worker.gone = &f.gone;

@@ -89,7 +89,7 @@ static int load(int out)
         const char *code = diags.n_kept > 0 ? diags.kept[0].code : "no error";
         return write(out, code, strlen(code)) > 0 ? REFUSED : -1;
     }
-    struct decide_set *set = decide_set_new(rules);
+    struct decide_set *set = decide_set_new(rules, "rl");
     decide_set_free(set);
     return set != NULL ? ACCEPTED : SHORT_OF_MEMORY;
 }

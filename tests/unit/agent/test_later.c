@@ -68,7 +68,7 @@ static int set_up(void **context)
     f.gone.main_loop = f.worker.loop;
     ev_async_init(&f.gone.async, on_gone);
     ev_async_start(f.worker.loop, &f.gone.async);
-    f.set = decide_set_new(rules);
+    f.set = decide_set_new(rules, "rl");
     f.worker.decide.set = f.set;
     f.worker.decide.store = &f.store.store;
     f.worker.decide.counters = counters_new(1);
@@ -409,7 +409,7 @@ static void other_rules_wait_for_answers(void **context)
     struct counters *others = counters_new(1);
     f.store.is_by_next = true;
     f.gone.n_open = 2;
-    struct worker *worker = worker_start(0, &f.worker.decide, &f.gone,
+    struct worker *worker = worker_start(0, &f.worker.decide, NULL, &f.gone,
                                          f.worker.reassembly);
     assert_non_null(worker);
     for (int i = 0; i < 2; i++) {

@@ -130,7 +130,7 @@ static int set_up(void **context)
 
 static void open_book(void)
 {
-    f.book = rulebook_open(f.path, f.dir, WORKERS, false);
+    f.book = rulebook_open(f.path, f.dir, WORKERS, NULL);
     assert_non_null(f.book);
     struct server_options options = {
         .n_workers = WORKERS,
@@ -687,7 +687,7 @@ static void bad_clients_at_start_are_bad_rules(void **context)
 {
     (void)context;
     write_rules(NAMES("clients.csv"));
-    assert_null(rulebook_open(f.path, f.dir, WORKERS, false));
+    assert_null(rulebook_open(f.path, f.dir, WORKERS, NULL));
     write_text(f.clients, "alice,gold\n");
     open_book();
     close_book();
@@ -706,7 +706,7 @@ static void bad_clients_at_start_are_bad_rules(void **context)
     kept_clients_are("alice,free\n");
     assert_int_equal(unlink(f.clients), 0);
     assert_int_equal(unlink(f.last_good_clients), 0);
-    assert_null(rulebook_open(f.path, f.dir, WORKERS, false));
+    assert_null(rulebook_open(f.path, f.dir, WORKERS, NULL));
 }
 
 /* The rules are the last good ones, the clients those of today. */
@@ -730,10 +730,10 @@ static void clients_change_beside_bad_rules(void **context)
 static void nothing_is_served_without_good_rules(void **context)
 {
     (void)context;
-    assert_null(rulebook_open(f.path, f.dir, WORKERS, false));
+    assert_null(rulebook_open(f.path, f.dir, WORKERS, NULL));
     write_rules(BAD);
-    assert_null(rulebook_open(f.path, f.dir, WORKERS, false));
-    assert_null(rulebook_open(f.path, NULL, WORKERS, false));
+    assert_null(rulebook_open(f.path, f.dir, WORKERS, NULL));
+    assert_null(rulebook_open(f.path, NULL, WORKERS, NULL));
 }
 
 static void counters_in_redis_need_one(void **context)
@@ -742,8 +742,8 @@ static void counters_in_redis_need_one(void **context)
     write_rules(
         "version: 1\ndomain: api\nrules:\n"
         "  - {name: a, key: [k], limit: {requests: 5, per: 60s}, store: redis}\n");
-    assert_null(rulebook_open(f.path, f.dir, WORKERS, false));
-    f.book = rulebook_open(f.path, f.dir, WORKERS, true);
+    assert_null(rulebook_open(f.path, f.dir, WORKERS, NULL));
+    f.book = rulebook_open(f.path, f.dir, WORKERS, "rl");
     assert_non_null(f.book);
 }
 
@@ -758,7 +758,7 @@ static void last_good_rules_that_are_bad_are_told_of(void **context)
     assert_int_equal(mkdir(f.last_good, 0700), 0);
     assert_int_equal(pipe(fds), 0);
     assert_int_equal(dup2(fds[1], STDERR_FILENO), STDERR_FILENO);
-    f.book = rulebook_open(f.path, f.dir, WORKERS, false);
+    f.book = rulebook_open(f.path, f.dir, WORKERS, NULL);
     assert_int_equal(dup2(saved, STDERR_FILENO), STDERR_FILENO);
     assert_null(f.book);
     assert_true(read(fds[0], said, sizeof(said) - 1) > 0);

@@ -94,7 +94,7 @@ static bool make_parts(void)
     struct rules_set *rules = rules_load(&(struct rules_source){.name = "test.yaml",
                                                                 .text = text},
                                          &diags);
-    f.set = rules != NULL ? decide_set_new(rules) : NULL;
+    f.set = rules != NULL ? decide_set_new(rules, "rl") : NULL;
     f.store = local_new((size_t)1 << 20, LOCAL_LOG_BYTES_MIN, SECRET);
     /* all of them: answers larger than questions fill the output first */
     decide_options_init(&f.options, VARIABLE_BIT(VARIABLES_N) - 1);

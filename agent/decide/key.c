@@ -1,4 +1,4 @@
-#include "agent/redis/key.h"
+#include "agent/decide/key.h"
 
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /**
- * @file agent/redis/key.h  The names of counters in Redis.
+ * @file agent/decide/key.h  The names of counters in Redis.
  *
  * Model:     <prefix>:<domain>:{<tag>}:<rule>[.<limit>]:<algorithm><per>[:<key>], as in
  *            rl:public_api:{ip=203.0.113.7}:anon_per_ip:s60s. The tag says in which slot of
@@ -17,14 +17,14 @@
  * Errors:    none; names were checked when rules and configuration were loaded.
  * Limits:    KEY_BYTES_MAX.
  */
-#ifndef AGENT_REDIS_KEY_H
-#define AGENT_REDIS_KEY_H
+#ifndef AGENT_DECIDE_KEY_H
+#define AGENT_DECIDE_KEY_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include "agent/limit/limit.h"
+#include "agent/store/store.h"
 
 enum {
     KEY_PREFIX_BYTES_MAX = 32,
@@ -71,6 +71,8 @@ struct key_text {
     const char *ptr;
     size_t len;
 };
+
+_Static_assert((int)KEY_BYTES_MAX <= (int)STORE_NAME_BYTES_MAX, "a name always fits");
 
 void key_form_init(struct key_form *form, const struct key_name *name);
 

@@ -13,7 +13,7 @@
 #include "rules/key.h"
 #include "rules/key_text.h"
 
-#include "agent/redis/key.h"
+#include "agent/decide/key.h"
 #include "agent/redis/slots.h"
 
 #include "tests/support/prng.h"

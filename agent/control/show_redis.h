@@ -1,0 +1,17 @@
+/**
+ * @file agent/control/show_redis.h  What is shown of Redis.
+ */
+#ifndef AGENT_CONTROL_SHOW_REDIS_H
+#define AGENT_CONTROL_SHOW_REDIS_H
+
+#include <stdio.h>
+
+#include "agent/store/health.h"
+
+/** One line for each node: number, state, why it was left last and how often. */
+void show_redis_nodes(struct health *health, FILE *out);
+
+/** The metrics of the store. */
+void show_redis_metrics(struct health *health, FILE *out);
+
+#endif

@@ -1,0 +1,150 @@
+#include "agent/control/stores.h"
+
+#include <string.h>
+
+#include <sodium.h>
+
+#include "agent/log.h"
+#include "agent/redis/script.h"
+#include "agent/redis/secret.h"
+
+static const char *text_or_null(const char *text)
+{
+    return text[0] != '\0' ? text : NULL;
+}
+
+static bool read_password(const char *file, char **password)
+{
+    const char *error = NULL;
+    if (file[0] == '\0') {
+        return true;
+    }
+    *password = secret_read(file, &error);
+    if (*password == NULL) {
+        log_error("password_file %s: %s", file, error);
+    }
+    return *password != NULL;
+}
+
+static bool open_tls(struct stores *stores)
+{
+    const struct config_redis *config = stores->config;
+    char error[TLS_ERROR_BYTES_MAX];
+    if (!config->has_tls) {
+        return true;
+    }
+    struct tls_options options = {
+        .ca_file = text_or_null(config->ca_file),
+        .cert_file = text_or_null(config->cert_file),
+        .key_file = text_or_null(config->key_file),
+    };
+    stores->tls = tls_new(&options, error);
+    if (stores->tls == NULL) {
+        log_error("redis: tls: %s", error);
+    }
+    return stores->tls != NULL;
+}
+
+static void set_script(struct link_script *to, const struct script *script)
+{
+    to->text = script->text;
+    to->text_bytes = script->text_bytes;
+    link_script_name(to);
+}
+
+static void set_options(struct stores *stores)
+{
+    const struct config_redis *config = stores->config;
+    set_script(&stores->scripts[REDIS_SCRIPT_TAKE], &script_take);
+    set_script(&stores->scripts[REDIS_SCRIPT_SETTLE], &script_settle);
+    stores->options = (struct redis_options){
+        .mode = config->mode,
+        .n_endpoints = config->n_endpoints,
+        .endpoints = config->endpoints,
+        .primary_name = text_or_null(config->primary_name),
+        .user = text_or_null(config->user),
+        .password = stores->password,
+        .sentinel_user = text_or_null(config->sentinel_user),
+        .sentinel_password = stores->sentinel_password,
+        .database = config->database,
+        .scripts = stores->scripts,
+        .n_scripts = REDIS_SCRIPTS_N,
+        .tls = stores->tls,
+        .server_name = text_or_null(config->server_name),
+        .n_networks = config->n_networks,
+        .networks = config->networks,
+    };
+}
+
+bool stores_open(struct stores *stores, const struct config *config,
+                 struct store *local)
+{
+    stores->local = local;
+    if (!config->redis.is_given) {
+        return true;
+    }
+    stores->config = &config->redis;
+    if (!read_password(config->redis.password_file, &stores->password)
+        || !read_password(config->redis.sentinel_password_file,
+                          &stores->sentinel_password)
+        || !open_tls(stores)) {
+        return false;
+    }
+    stores->health = health_new(config->redis.slow_us, config->n_nodes, clock_now());
+    set_options(stores);
+    stores->redis = redis_new(&stores->options);
+    if (stores->health == NULL || stores->redis == NULL) {
+        log_error("redis: out of memory, or of threads");
+        return false;
+    }
+    return true;
+}
+
+void stores_close(struct stores *stores)
+{
+    if (stores->redis != NULL) {
+        redis_free(stores->redis);
+    }
+    health_free(stores->health);
+    tls_free(stores->tls);
+    secret_free(stores->password);
+    secret_free(stores->sentinel_password);
+}
+
+struct store *stores_attach(struct stores *stores, unsigned worker,
+                            struct ev_loop *loop)
+{
+    uint64_t seed = 0;
+    if (stores->redis == NULL) {
+        return stores->local;
+    }
+    randombytes_buf(&seed, sizeof(seed));
+    struct router *router = router_new(stores->redis, loop, seed);
+    if (router == NULL) {
+        log_error("worker %u: out of memory", worker);
+        return NULL;
+    }
+    struct redis_store_options options = {
+        .local = stores->local,
+        .seam = router_seam(router),
+        .health = stores->health,
+        .prefix = stores->config->prefix,
+    };
+    stores->workers[worker].router = router;
+    stores->workers[worker].store = redis_store_new(&options);
+    if (stores->workers[worker].store == NULL) {
+        log_error("worker %u: out of memory", worker);
+    }
+    return stores->workers[worker].store;
+}
+
+/* What is under way ends by the router's end, and the store hears of it. */
+void stores_detach(struct stores *stores, unsigned worker)
+{
+    if (stores->workers[worker].router != NULL) {
+        router_free(stores->workers[worker].router);
+        stores->workers[worker].router = NULL;
+    }
+    store_free(stores->workers[worker].store);
+    stores->workers[worker].store = NULL;
+}
