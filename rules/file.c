@@ -160,3 +160,18 @@ struct rules_set *rules_load(const struct rules_source *source,
     rules_file_free(file);
     return set;
 }
+
+bool rules_file_is_local(const struct rules_file *file, struct rules_diags *diags)
+{
+    const struct rules_ast *ast = rules_file_ast(file);
+
+    for (uint32_t i = 0; i < ast->n_rules; i++) {
+        if (ast->rules[i].store == RULES_STORE_REDIS) {
+            rules_file_diag(file, diags, RULES_ERROR, ast->rules[i].store_mark,
+                            rules_code_store_not_there,
+                            "store: redis, and agent.yaml has no 'redis'");
+            return false;
+        }
+    }
+    return true;
+}

@@ -56,4 +56,11 @@ void rules_file_diag(const struct rules_file *file, struct rules_diags *diags,
                      const char *code, const char *format, ...)
     __attribute__((format(printf, 6, 7)));
 
+/**
+ * For an agent without a Redis.
+ *
+ * @return whether all rules are counted on the host; reported when not
+ */
+bool rules_file_is_local(const struct rules_file *file, struct rules_diags *diags);
+
 #endif

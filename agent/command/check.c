@@ -142,6 +142,8 @@ static bool read_config(struct check_options *options)
         && !config_read(&config, options->config_path, stderr)) {
         return false;
     }
+    options->deadline_us = config.deadline_us;
+    options->is_redis_missing = options->config_path != NULL && !config.redis.is_given;
     if (options->load.n_hosts == 0) {
         options->load.n_hosts = config.n_nodes;
     }

@@ -25,6 +25,8 @@ struct check_options {
     const char *spoe_path; /* NULL: not given; the same of the next two */
     const char *old_path;
     const char *config_path;
+    int64_t deadline_us;    /* what the agent may take for an answer */
+    bool is_redis_missing;  /* agent.yaml has none */
     struct check_load load; /* n_hosts 0: what agent.yaml says */
     bool is_strict;
     bool wants_json;

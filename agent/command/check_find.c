@@ -10,9 +10,6 @@
 #include "agent/command/check_spoe.h"
 #include "agent/file.h"
 
-/* What an agent may take for an answer. */
-#define DEADLINE_US (5 * US_PER_MS)
-
 static bool file_init(struct check_file *file, const char *path)
 {
     file->path = path;
@@ -82,7 +79,8 @@ static void find_in_spoe(struct check *check)
     spoe_conf_read(&text, &arena, file->diags, &conf);
     if (check->file != NULL && file->diags->n_errors == 0) {
         struct check_spoe spoe = {.text = &text, .conf = &conf};
-        check_spoe_find(&spoe, rules_file_ast(check->file), DEADLINE_US, file->diags);
+        check_spoe_find(&spoe, rules_file_ast(check->file), check->options.deadline_us,
+                        file->diags);
     }
     rules_arena_fini(&arena);
 }
@@ -165,6 +163,9 @@ bool check_find(struct check *check)
     }
     if (check->file != NULL) {
         is_found = find_in_rules(check);
+        if (check->options.is_redis_missing) {
+            (void)rules_file_is_local(check->file, files[CHECK_RULES].diags); /* told */
+        }
     }
     find_in_spoe(check);
     for (size_t i = 0; check->options.is_strict && i < CHECK_FILES; i++) {

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "rules/code.h"
 #include "rules/print.h"
 
 #include "agent/control/diags.h"
@@ -139,22 +138,6 @@ static struct decide_set *compile(const struct rulebook *book,
     return set;
 }
 
-/* Counters in Redis need one. @return whether the file has what its rules need */
-static bool check_stores(const struct rulebook *book, const struct rules_file *file,
-                         struct rules_diags *diags)
-{
-    const struct rules_ast *ast = rules_file_ast(file);
-    for (uint32_t i = 0; i < ast->n_rules && book->redis_prefix == NULL; i++) {
-        if (ast->rules[i].store == RULES_STORE_REDIS) {
-            rules_file_diag(file, diags, RULES_ERROR, ast->rules[i].store_mark,
-                            rules_code_store_not_there,
-                            "store: redis, and agent.yaml has no 'redis'");
-            return false;
-        }
-    }
-    return true;
-}
-
 /* Make what `file`, which was read from the sources of `edition`, says; NULL: it was found
  * wrong. False with a text in `error`, and nothing is left. Diagnostics go to standard
  * error, the first error to `error`. */
@@ -163,7 +146,7 @@ static bool edition_make(const struct rulebook *book, struct edition *edition,
                          char *error)
 {
     (void)snprintf(error, RULEBOOK_ERROR_BYTES_MAX, "out of memory");
-    if (file != NULL && check_stores(book, file, diags)
+    if (file != NULL && (book->redis_prefix != NULL || rules_file_is_local(file, diags))
         && edition_print(edition, file)) {
         edition->set = compile(book, file, diags);
     }

@@ -41,6 +41,15 @@ expect 0 "2 hosts: at most 1200 at once" "$rules" -c "$work/agent.yaml" --nodes 
 expect 1 "bad-value" "$rules" -c "$work/bad.yaml"
 expect 1 "No such file or directory" "$rules" -c "$work/missing"
 
+
+# What agent.yaml says of Redis, and of its deadline.
+printf 'version: 1\ndomain: d\nrules:\n  - {name: a, key: [ip], limit: {requests: 60, per: 60s}, store: redis}\n' >"$work/redis.yaml"
+expect 0 "redis" "$work/redis.yaml"
+expect 1 "[store-not-there]" "$work/redis.yaml" -c "$work/agent.yaml"
+printf 'redis: {addresses: [a:1]}\ndeadline_ms: 20\n' >"$work/with_redis.yaml"
+expect 0 "redis" "$work/redis.yaml" -c "$work/with_redis.yaml"
+expect 1 "[spoe-timeout]" "$work/redis.yaml" -c "$work/with_redis.yaml" --spoe "$spoe"
+
 expect 2 "want one rules file"
 expect 2 "want one rules file" "$rules" "$rules"
 expect 2 "unrecognized option" "$rules" --unknown

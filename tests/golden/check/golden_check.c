@@ -18,6 +18,7 @@
 
 #include "agent/command/check.h"
 #include "agent/command/check_code.h"
+#include "agent/decide/decide.h"
 #include "agent/file.h"
 
 #define FOLDER "tests/golden/check/"
@@ -105,7 +106,7 @@ static void check_stem(const char *stem)
     char spoe_path[PATH_ROOM];
     char old_path[PATH_ROOM];
     char out_path[PATH_ROOM];
-    struct check_options options = {.path = path};
+    struct check_options options = {.path = path, .deadline_us = DECIDE_DEADLINE_US};
     struct check check;
     (void)snprintf(path, sizeof(path), FOLDER "%s.yaml", stem);
     (void)snprintf(spoe_path, sizeof(spoe_path), FOLDER "%s.conf", stem);
@@ -146,6 +147,7 @@ static void missing_file(void **context)
 {
     (void)context;
     struct check_options options = {.path = FOLDER "missing",
+                                    .deadline_us = DECIDE_DEADLINE_US,
                                     .spoe_path = FOLDER,
                                     .load.n_hosts = 1};
     struct check check;
