@@ -365,6 +365,14 @@ unsigned log_lines_at(const char *level)
     return agent_process_log_lines(&f.agent, f.log_bytes, level);
 }
 
+void expect_silence(void)
+{
+    if (log_lines() > 0) {
+        agent_process_show_log(&f.agent, f.log_bytes);
+        fail_msg("the agent logged something");
+    }
+}
+
 void wait_for_metric(const char *name, uint64_t value)
 {
     uint64_t now = agent_process_metric(&f.agent, name);

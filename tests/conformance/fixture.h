@@ -121,6 +121,9 @@ void bystander_ask(void);
 unsigned log_lines(void);
 unsigned log_lines_at(const char *level);
 
+/** It has got none; else they are shown. */
+void expect_silence(void);
+
 /** Wait until the agent has `n` descriptors; it closes at its own time. */
 void wait_for_fds(unsigned n);
 

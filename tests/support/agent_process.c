@@ -131,12 +131,12 @@ static bool is_ready(int out)
     return poll(&readable, 1, READY_MS) == 1 && read(out, line, sizeof(line)) > 0;
 }
 
-static void show_log(const struct agent_process *a)
+void agent_process_show_log(const struct agent_process *a, size_t from)
 {
     char line[1200];
     FILE *file = fopen(a->log_path, "re");
     if (file != NULL) {
-        (void)fseek(file, (long)a->log_off, SEEK_SET);
+        (void)fseek(file, (long)from, SEEK_SET);
     }
     while (file != NULL && fgets(line, sizeof(line), file) != NULL) {
         (void)fprintf(stderr, "agent: %s", line);
@@ -164,7 +164,7 @@ bool agent_process_start(struct agent_process *a,
     bool ok = pid > 0 && is_ready(ends[0]);
     (void)close(ends[0]);
     if (!ok && agent_process_stop(a, SIGKILL) == 128 + SIGKILL) {
-        show_log(a); /* it did not end by itself, and so has not shown it yet */
+        agent_process_show_log(a, a->log_off); /* it did not end by itself, and so has not shown it yet */
     }
     return ok;
 }
@@ -180,7 +180,7 @@ int agent_process_stop(struct agent_process *a, int signal)
     a->pid = 0;
     int code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
     if (code != 0 && code != 128 + SIGKILL) {
-        show_log(a);
+        agent_process_show_log(a, a->log_off);
     }
     return code;
 }

@@ -69,4 +69,7 @@ size_t agent_process_log_bytes(const struct agent_process *a);
 unsigned agent_process_log_lines(const struct agent_process *a, size_t from,
                                  const char *prefix);
 
+/** Write the log after `from` to standard error. */
+void agent_process_show_log(const struct agent_process *a, size_t from);
+
 #endif
