@@ -26,6 +26,7 @@ Installs what is missing, builds the release, and runs all of these, in about 5 
   proxy    proxy.sh: behind HAProxy, beside a fixed-ACK agent and HAProxy's own stick tables
   notify   spoa-ratelimit bench: NOTIFY to ACK through a socket, ours and the fixed-ACK agent in turns
   memory   a million clients, each once: memory and evictions
+  accuracy two counts beside an exact log: a table, and plots in build/accuracy.svg
 Prints a table in Markdown to standard output, all else to standard error. --quick runs each for
 a moment: to see that all of it works, not how fast. Run it on a machine with nothing else to do.
 Exit code: 0 measured, 1 not, 2 usage.
@@ -160,6 +161,13 @@ run_memory() {
     stop_all
 }
 
+run_accuracy() {
+    say "accuracy: two counts beside an exact log"
+    "$build/tests/bench/accuracy" "$root/build/accuracy.svg" >"$work/accuracy" || fail "accuracy failed:" "$work/accuracy"
+    cat "$work/accuracy" >&2
+    say "plots: build/accuracy.svg"
+}
+
 metric() { # NAME
     awk -v name="spoa_ratelimit_$1" '$1 == name { print $2; found = 1 } END { exit !found }' \
         "$work/metrics" || fail "no metric $1:" "$work/metrics"
@@ -247,6 +255,16 @@ print_memory_rows() {
         "$(verdict "$share" "<" 1)"
 }
 
+print_accuracy_rows() {
+    local ratios worst
+    ratios=$(awk -F ' *[|] *' '$2 == "Poisson" { print $6 }' "$work/accuracy" | sort -g)
+    [[ -n $ratios ]] || fail "accuracy did not print Poisson:" "$work/accuracy"
+    worst=$(awk '{ d = $1 > 1 ? $1 - 1 : 1 - $1; if (d > most) most = d } END { print most + 0 }' <<<"$ratios")
+    row "sliding window against the exact log: admitted over the log's" "Poisson within 1 %" \
+        "$(head -n 1 <<<"$ratios") to $(tail -n 1 <<<"$ratios"); the others in a table of their own" \
+        "$(verdict "$worst" "<=" 0.01)"
+}
+
 print_table() {
     local cpu part
     cpu=$(sed -n 's/^model name[^:]*: *//p' /proc/cpuinfo | head -n 1)
@@ -271,14 +289,14 @@ while (($# > 0)); do
         notify_rounds=1
         shift
         ;;
-    decide | proxy | notify | memory) parts+=("$1"); shift ;;
+    decide | proxy | notify | memory | accuracy) parts+=("$1"); shift ;;
     --help) print_help; exit 0 ;;
     *) print_help >&2; exit 2 ;;
     esac
 done
 
 if ((${#parts[@]} == 0)); then
-    parts=(proxy notify decide memory)
+    parts=(proxy notify decide memory accuracy)
 fi
 work=$(mktemp -d)
 trap clean_up EXIT
