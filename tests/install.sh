@@ -10,7 +10,7 @@ declare -A packages=(
     [service]="debootstrap"
     [fuzz]="clang libclang-rt-14-dev"
     [coverage]="gcovr"
-    [bench]="haproxy wrk socat"
+    [bench]="haproxy wrk socat redis-server"
 )
 policy=/usr/sbin/policy-rc.d
 

@@ -48,8 +48,6 @@ struct link {
     struct seam_request *first;
     struct seam_request **last;
     unsigned n_requests;
-    struct instant heard_at; /* last reply, or when there was something to wait for */
-    bool has_heard;          /* within this read */
     struct instant ready_at;
     const char *dropped; /* why it is to end */
     unsigned n_steps;    /* of the greeting */
@@ -390,7 +388,6 @@ static bool take_reply(struct link *l, const struct seam_reply *reply)
         l->last = &l->first;
     }
     l->n_requests--;
-    l->has_heard = true;
     request->done(request, reply);
     return true;
 }
@@ -434,10 +431,6 @@ static void read_replies(struct link *l)
         go_down(l, l->transport.why);
         return;
     }
-    if (l->has_heard) {
-        l->heard_at = clock_now();
-        l->has_heard = false;
-    }
     if (status == TRANSPORT_WRITABLE) {
         wait_for(l, EV_READ | EV_WRITE);
     } else if (transport_has_more(&l->transport)) {
@@ -474,18 +467,18 @@ static void on_io(struct ev_loop *loop, struct ev_io *io, int events)
     }
 }
 
-/* Ready, and there are requests: was there a reply lately? */
+/* Does the request that waits longest wait too long? */
 static void check_silence(struct link *l)
 {
     if (l->first == NULL) {
         return;
     }
-    int64_t silent_us = instant_diff_us(clock_now(), l->heard_at);
-    if (silent_us >= LINK_SILENCE_US) {
+    int64_t waits_us = instant_diff_us(clock_now(), l->first->sent_at);
+    if (waits_us >= LINK_SILENCE_US) {
         go_down(l, "no reply for a second");
         return;
     }
-    set_timer(l, LINK_SILENCE_US - silent_us);
+    set_timer(l, LINK_SILENCE_US - waits_us);
 }
 
 static void on_timer(struct ev_loop *loop, struct ev_timer *timer, int events)
@@ -561,14 +554,12 @@ bool link_send(struct link *l, const struct resp *commands,
     if (!link_is_ready(l) || commands->is_full || l->n_requests == LINK_REQUESTS_MAX) {
         return false;
     }
-    if (l->first == NULL) {
-        l->heard_at = clock_now();
-        if (!ev_is_active(&l->timer)) {
-            set_timer(l, LINK_SILENCE_US);
-        }
+    if (!ev_is_active(&l->timer)) {
+        set_timer(l, LINK_SILENCE_US);
     }
     l->out_len += commands->len;
     request->next = NULL;
+    request->sent_at = clock_now();
     *l->last = request;
     l->last = &request->next;
     l->n_requests++;

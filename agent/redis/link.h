@@ -11,7 +11,7 @@
  *            link_send to `done`. Options stay in place.
  * Threads:   its loop's.
  * Errors:    whatever is wrong on it ends the connection: a reply that cannot be read or
- *            that nobody asked for, LINK_SILENCE_US without a reply to what was asked, a
+ *            that nobody asked for, a request LINK_SILENCE_US without its reply, a
  *            greeting that takes LINK_GREETING_US. Every request then ends with no reply,
  *            and `down` is told why.
  * Limits:    LINK_REQUESTS_MAX under way, LINK_OUT_BYTES_MAX unsent, replies as in the

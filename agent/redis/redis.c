@@ -6,6 +6,7 @@
 
 #include "agent/log.h"
 #include "agent/redis/scout.h"
+#include "agent/thread.h"
 
 #define PERIOD_CLUSTER_US  (10 * US_PER_S)
 #define PERIOD_SENTINEL_US (1 * US_PER_S)
@@ -242,7 +243,7 @@ struct redis *redis_new(const struct redis_options *options)
     }
     r->map = r->scout.draft;
     (void)pthread_mutex_init(&r->lock, NULL);
-    if (pthread_create(&r->thread, NULL, run, r) != 0) {
+    if (thread_start(&r->thread, run, r) != 0) {
         destroy(r);
         return NULL;
     }

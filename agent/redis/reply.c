@@ -97,7 +97,8 @@ static void *create_integer(const redisReadTask *task, long long integer)
 
 static void *create_nil(const redisReadTask *task)
 {
-    return add_value(task, SEAM_NIL);
+    bool is_resp3 = task->type == REDIS_REPLY_NIL; /* else a string or an array */
+    return is_resp3 ? NULL : add_value(task, SEAM_NIL);
 }
 
 #if HIREDIS_MAJOR >= 1
@@ -180,6 +181,7 @@ bool reply_reader_reset(struct reply_reader *reader)
         return false;
     }
     reader->stream->privdata = reader;
+    reader->stream->maxbuf = 0; /* a buffer that has grown stays: bytes_max bounds it */
     return true;
 }
 

@@ -297,7 +297,7 @@ static void on_reply(struct seam_request *request, const struct seam_reply *repl
     if (call->error != SEAM_ERROR_NONE && try_again(r, call, reply)) {
         return;
     }
-    call->round_trip_us = instant_diff_us(clock_now(), call->sent_at);
+    call->round_trip_us = instant_diff_us(clock_now(), call->request.sent_at);
     bool ok = call->error == SEAM_ERROR_NONE;
     complete(call, ok ? SEAM_OK : SEAM_ERROR, ok ? reply : NULL);
 }
@@ -323,7 +323,6 @@ static void run_op(struct seam *seam, struct seam_call *call)
     call->is_asking = false;
     call->has_moved = false;
     call->request.done = on_reply;
-    call->sent_at = clock_now();
     call->timer.fire = on_deadline;
     call->timer.at = instant_add_us(call->deadline, -TIMER_LAG_US);
     unsigned number = node_op(seam, slot_op(seam, call->keys[0]));

@@ -68,7 +68,7 @@ bool scout_init(struct scout *scout, const struct redis_options *options)
     for (unsigned i = 0; i < SEAM_SLOTS_MAX; i++) {
         scout->draft.slots[i] = SEAM_NO_NODE;
     }
-    scout->loop = ev_loop_new(EVFLAG_NOENV);
+    scout->loop = ev_loop_new(EVBACKEND_EPOLL | EVFLAG_NOENV | EVFLAG_NOSIGMASK);
     if (scout->loop == NULL) {
         return false;
     }

@@ -18,8 +18,8 @@
  *            Callbacks may begin calls, the one that ended included.
  * Threads:   a seam, its calls and timers belong to one thread.
  * Errors:    outcomes; none is retried that may have had an effect.
- * Limits:    SEAM_KEYS_MAX, SEAM_ARGS_MAX, SEAM_VALUES_MAX. A call is with the seam for at
- *            most its deadline and 2 s.
+ * Limits:    SEAM_VALUES_MAX values of a reply. A call is with the seam for at most a second
+ *            and what its loop is late by.
  */
 #ifndef AGENT_STORE_SEAM_H
 #define AGENT_STORE_SEAM_H
@@ -32,8 +32,6 @@
 #include "agent/clock.h"
 
 enum {
-    SEAM_KEYS_MAX = 2048,   /* an exchange of the store sync has the most */
-    SEAM_ARGS_MAX = 16384,  /* likewise */
     SEAM_VALUES_MAX = 8192, /* of a reply */
     SEAM_NODES_MAX = 256,
     SEAM_SLOTS_MAX = 16384,
@@ -99,7 +97,8 @@ struct seam_request {
     struct seam_request *next;
     /* `reply` is NULL when none will come. */
     void (*done)(struct seam_request *request, const struct seam_reply *reply);
-    unsigned n_asides; /* replies before its own that nobody waits for */
+    unsigned n_asides;      /* replies before its own that nobody waits for */
+    struct instant sent_at; /* set by who sends it */
 };
 
 struct seam_timer {
@@ -130,7 +129,6 @@ struct seam_call {
     /* the seam's own */
     struct seam_request request;
     struct seam_timer timer;
-    struct instant sent_at;
     bool is_over;    /* done was called */
     bool is_asking;  /* of a slot that is being moved there */
     bool is_loading; /* sent with its script, which was not there */

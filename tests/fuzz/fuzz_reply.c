@@ -3,10 +3,11 @@
  *
  * Laws:      however cut, the same replies, and the same end; every value is within its
  *            bounds and readable to its last byte; arrays have as many values as they say;
- *            a redirect names a slot, a host and a port there can be.
- * Must reach: nested arrays, errors of each kind, redirects, each way to be no reply.
+ *            a redirect and a map of slots name slots, hosts and ports there can be.
+ * Must reach: nested arrays, errors of each kind, redirects, maps, each way to be no reply.
  */
 #include "agent/redis/reply.h"
+#include "agent/redis/slots.h"
 
 #include "tests/fuzz/fuzz.h"
 
@@ -48,6 +49,16 @@ static unsigned count_values(const struct seam_reply *reply)
     return n;
 }
 
+static void check_range(const struct slots_range *range, void *data)
+{
+    uint64_t *sum = data;
+    FUZZ_CHECK(range->first <= range->last && range->last < SEAM_SLOTS_MAX);
+    FUZZ_CHECK(range->port > 0 && range->port < 65536);
+    for (size_t i = 0; i < range->host_bytes; i++) {
+        *sum = mix(*sum, (uint8_t)range->host[i]);
+    }
+}
+
 static uint64_t mix_reply(uint64_t sum, const struct seam_reply *reply)
 {
     struct reply_redirect redirect;
@@ -63,6 +74,8 @@ static uint64_t mix_reply(uint64_t sum, const struct seam_reply *reply)
                    && redirect.port > 0 && redirect.port < 65536
                    && redirect.host_bytes < REPLY_ERROR_BYTES_MAX);
     }
+    bool is_map = slots_read(reply, check_range, &sum);
+    sum = mix(sum, is_map);
     return mix(sum, (uint64_t)error);
 }
 
