@@ -208,7 +208,9 @@ static void print_why_not(const struct rules_explained *rule, FILE *out)
         print_bytes(rule->descriptor, out);
         break;
     case RULES_KEY_REQUIRED:
-        (void)fputs("refuses, without ", out);
+        (void)fputs(rule->rule->mode == RULES_ENFORCE ? "refuses, without "
+                                                      : "would refuse, without ",
+                    out);
         print_bytes(rule->descriptor, out);
         break;
     case RULES_OVERRIDDEN:

@@ -172,6 +172,25 @@ static void says_why_not(void **context)
                   "List: block, by api_key; no rule counts\n");
 }
 
+static void a_shadow_would_refuse_without_its_key(void **context)
+{
+    struct fixture *f = *context;
+    decider_fini(&f->decider);
+    assert_true(
+        decider_init(&f->decider,
+                     "version: 1\ndomain: d\nrules:\n"
+                     "  - {name: a, key: [k], no_key: reject, limit: "
+                     "{requests: 5, per: 60s}, mode: shadow}\n"
+                     "  - {name: b, match: {path: /b}, key: [k], no_key: reject, "
+                     "limit: {requests: 5, per: 60s}}\n"));
+    EXPLAIN(f, "path=/a");
+    assert_int_equal(f->status, EXPLAIN_ALLOWED);
+    assert_has(f, "a: would refuse, without k\n");
+    EXPLAIN(f, "path=/b");
+    assert_int_equal(f->status, EXPLAIN_DENIED);
+    assert_has(f, "b: refuses, without k\n");
+}
+
 static void wrong_words_are_told(void **context)
 {
     struct fixture *f = *context;
@@ -242,6 +261,7 @@ int main(void)
         TEST(says_what_applies_and_what_is_held),
         TEST(says_what_is_over_its_limit),
         TEST(says_why_not),
+        TEST(a_shadow_would_refuse_without_its_key),
         TEST(wrong_words_are_told),
         TEST(json_says_the_same),
         TEST(nothing_is_counted),
