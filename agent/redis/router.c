@@ -334,6 +334,15 @@ static void run_op(struct seam *seam, struct seam_call *call)
     insert_timer(r, &r->calls, &call->timer);
 }
 
+static void reject_op(struct seam *seam, const struct seam_call *call)
+{
+    struct router *r = router_of(seam);
+    struct link *l = r->nodes[call->node].link;
+    if (l != NULL) {
+        link_drop(l, "a reply that its script does not say");
+    }
+}
+
 static struct instant now_op(struct seam *seam)
 {
     (void)seam;
@@ -352,6 +361,7 @@ static uint64_t random_op(struct seam *seam)
 
 static const struct seam_ops ops = {
     .run = run_op,
+    .reject = reject_op,
     .slot = slot_op,
     .node = node_op,
     .now = now_op,

@@ -21,7 +21,7 @@ struct call {
     unsigned first; /* of its charges, in the context's order */
     unsigned n;
     bool is_waited_for;
-    bool is_failed; /* the policies decide; an answer may come yet */
+    enum store_failure failure; /* if any: policies decide; an answer may come yet */
     bool has_answer;
     bool is_allowed; /* its answer */
     struct seam_bytes arg;
@@ -61,14 +61,15 @@ struct context {
     uint8_t kept[STORE_CHARGES_MAX * STORE_KEY_BYTES_MAX]; /* names and keys */
 };
 
+/* Of a node: one that does not answer keeps no other from being probed. */
 struct probe {
     struct seam_call call;
+    struct redis_store *store;
     bool is_under_way;
     struct seam_bytes key;
     struct seam_bytes arg;
-    size_t key_bytes;
     char key_text[PROBE_KEY_BYTES_MAX];
-    uint8_t arg_buf[SCRIPT_TAKE_BYTES_MAX];
+    uint8_t arg_buf[1 + SCRIPT_CHARGE_BYTES_MAX];
 };
 
 struct redis_store {
@@ -78,7 +79,8 @@ struct redis_store {
     struct health *health;
     const char *prefix;
     struct seam_timer watch;
-    struct probe probe;
+    struct probe probes[SEAM_NODES_MAX];
+    unsigned n_probing;
     unsigned n_under_way;
     unsigned n_used; /* of contexts, ever */
     struct context *free;
@@ -293,11 +295,41 @@ static bool apply_policies(struct redis_store *redis, struct store_take *take,
     return is_allowed;
 }
 
-static void fail(struct store_take *take, enum store_failure failure)
+/* --- replies --- */
+
+/* @return false: it is no array of at most so many integers */
+static bool read_numbers(const struct seam_reply *reply, int64_t *numbers, size_t max,
+                         size_t *n)
 {
-    if (take->failure == STORE_NO_FAILURE) {
-        take->failure = failure;
+    *n = reply->n_values - 1;
+    if (reply->values[0].type != SEAM_ARRAY || *n > max) {
+        return false;
     }
+    for (size_t i = 0; i < *n; i++) {
+        if (reply->values[i + 1].type != SEAM_INTEGER) {
+            return false;
+        }
+        numbers[i] = reply->values[i + 1].integer;
+    }
+    return true;
+}
+
+/* Fill a take from the reply to it. @return false: it is none */
+static bool read_take(const struct seam_reply *reply, struct store_take *take,
+                      struct script_repairs *repairs)
+{
+    UNCLEARED int64_t numbers[SCRIPT_REPLY_NUMBERS_MAX];
+    size_t n = 0;
+    return read_numbers(reply, numbers, SCRIPT_REPLY_NUMBERS_MAX, &n)
+           && script_decode_take(numbers, n, take, repairs) == SCRIPT_OK;
+}
+
+/* A reply that is none counts as an error, and ends its connection. */
+static void reject(struct redis_store *redis, struct seam_call *call)
+{
+    call->outcome = SEAM_ERROR;
+    call->error = SEAM_ERROR_OTHER;
+    seam_reject(redis->seam, call);
 }
 
 /* --- giving back --- */
@@ -343,15 +375,33 @@ static void on_given_back_late(struct seam_call *seam, const struct seam_reply *
     call_end(CONTAINER_OF(seam, struct call, seam));
 }
 
+/* The end of a call that settles. @return whether it came to pass */
+static bool read_settled(struct call *call, const struct seam_reply *reply,
+                         unsigned *n_changed)
+{
+    int64_t numbers[STORE_CHARGES_MAX];
+    struct redis_store *redis = call->context->store;
+    struct script_repairs repairs = {0};
+    size_t n = 0;
+    if (call->seam.outcome == SEAM_OK
+        && (!read_numbers(reply, numbers, STORE_CHARGES_MAX, &n)
+            || script_decode_settlements(numbers, n, call->seam.n_keys, n_changed,
+                                         &repairs)
+                   != SCRIPT_OK)) {
+        reject(redis, &call->seam);
+    }
+    health_add(redis->health, HEALTH_REPAIRED, repairs.n_values + repairs.n_ttls);
+    health_report(redis->health, &call->seam, seam_now(redis->seam));
+    return call->seam.outcome == SEAM_OK;
+}
+
 static void on_given_back(struct seam_call *seam, const struct seam_reply *reply)
 {
     struct call *call = CONTAINER_OF(seam, struct call, seam);
-    struct redis_store *redis = call->context->store;
-    bool is_good = seam->outcome == SEAM_OK;
-    (void)reply;
-    health_report(redis->health, seam, seam_now(redis->seam));
-    health_add(redis->health, is_good ? HEALTH_GIVEN_BACK : HEALTH_GIVE_BACKS_LOST,
-               seam->n_keys);
+    unsigned n_changed = 0;
+    bool is_good = read_settled(call, reply, &n_changed);
+    health_add(call->context->store->health,
+               is_good ? HEALTH_GIVEN_BACK : HEALTH_GIVE_BACKS_LOST, seam->n_keys);
     if (seam->outcome != SEAM_TIMEOUT) { /* that ends later */
         call_end(call);
     }
@@ -416,33 +466,15 @@ static void sub_of_call(const struct call *call, struct store_take *sub)
     }
 }
 
-static bool read_numbers(const struct seam_reply *reply, int64_t *numbers, size_t *n)
-{
-    if (reply->values[0].type != SEAM_ARRAY
-        || reply->n_values > SCRIPT_REPLY_NUMBERS_MAX + 1) {
-        return false;
-    }
-    *n = reply->n_values - 1;
-    for (size_t i = 0; i < *n; i++) {
-        if (reply->values[i + 1].type != SEAM_INTEGER) {
-            return false;
-        }
-        numbers[i] = reply->values[i + 1].integer;
-    }
-    return true;
-}
-
 /* Read an answer; into the take, too, while that goes on. @return false: it is none */
 static bool read_answer(struct call *call, const struct seam_reply *reply)
 {
     UNCLEARED struct store_take sub;
-    UNCLEARED int64_t numbers[SCRIPT_REPLY_NUMBERS_MAX];
     struct context *context = call->context;
     struct script_repairs repairs = {0};
-    size_t n = 0;
     sub_of_call(call, &sub);
-    if (!read_numbers(reply, numbers, &n)
-        || script_decode_take(numbers, n, &sub, &repairs) != SCRIPT_OK) {
+    if (!read_take(reply, &sub, &repairs)) {
+        reject(context->store, &call->seam);
         return false;
     }
     health_add(context->store->health, HEALTH_REPAIRED,
@@ -452,7 +484,7 @@ static bool read_answer(struct call *call, const struct seam_reply *reply)
         trace->is_allowed = sub.charges[i].answer.is_allowed;
         trace->is_charged = sub.charges[i].is_charged;
         trace->place = sub.charges[i].place;
-        if (context->take != NULL && !call->is_failed) {
+        if (context->take != NULL && call->failure == STORE_NO_FAILURE) {
             sub_answer(&sub, i, context->take, trace->at);
         }
     }
@@ -488,6 +520,21 @@ static void undo(struct context *context)
     }
 }
 
+/* Why policies decide: the gravest reason of what is waited for, else of the rest. */
+static enum store_failure find_failure(const struct context *context)
+{
+    enum store_failure gravest[2] = {STORE_NO_FAILURE, STORE_NO_FAILURE};
+    for (unsigned i = 0; i < context->n_calls; i++) {
+        const struct call *call = &context->calls[i];
+        enum store_failure *so_far = &gravest[call->is_waited_for];
+        if (*so_far == STORE_NO_FAILURE
+            || (call->failure != STORE_NO_FAILURE && call->failure < *so_far)) {
+            *so_far = call->failure;
+        }
+    }
+    return gravest[1] != STORE_NO_FAILURE ? gravest[1] : gravest[0];
+}
+
 /* All that the take waits for is there, or given up. */
 static void conclude(struct context *context)
 {
@@ -496,7 +543,7 @@ static void conclude(struct context *context)
     bool is_allowed = true;
     for (unsigned i = 0; i < context->n_calls; i++) {
         const struct call *call = &context->calls[i];
-        if (call->is_failed) {
+        if (call->failure != STORE_NO_FAILURE) {
             unanswered |= charges_of(call);
         } else if (call->has_answer) {
             is_allowed = is_allowed && call->is_allowed;
@@ -506,6 +553,7 @@ static void conclude(struct context *context)
         }
     }
     if (is_allowed) {
+        take->failure = find_failure(context);
         is_allowed = apply_policies(context->store, take, unanswered);
     } else {
         pass_unasked(take, unanswered);
@@ -555,11 +603,12 @@ static enum store_failure failure_of(enum seam_outcome outcome)
         return STORE_DEADLINE;
     case SEAM_FULL:
         return STORE_SLOW;
-    case SEAM_OK: /* an answer that is none */
     case SEAM_DOWN:
     case SEAM_LOST:
     case SEAM_ERROR:
         return STORE_DOWN;
+    case SEAM_OK:
+        break;
     }
     NEVER("outcome");
 }
@@ -570,12 +619,10 @@ static void on_answer(struct seam_call *seam, const struct seam_reply *reply)
     struct context *context = call->context;
     struct redis_store *redis = context->store;
     call->has_answer = seam->outcome == SEAM_OK && read_answer(call, reply);
-    if (seam->outcome == SEAM_OK && !call->has_answer) {
-        seam->outcome = SEAM_ERROR;
-        seam->error = SEAM_ERROR_OTHER;
-    }
     health_report(redis->health, seam, seam_now(redis->seam));
-    call->is_failed = !call->has_answer;
+    if (!call->has_answer) {
+        call->failure = failure_of(seam->outcome);
+    }
     if (context->take == NULL) { /* a shadow's */
         if (call->has_answer) {
             count_afterwards(call);
@@ -583,8 +630,6 @@ static void on_answer(struct seam_call *seam, const struct seam_reply *reply)
         if (call->has_answer && context->is_refused) {
             give_back(call);
         }
-    } else if (call->is_failed) {
-        fail(context->take, failure_of(seam->outcome));
     }
     if (call->is_waited_for && --context->n_waiting == 0) {
         conclude(context);
@@ -608,7 +653,7 @@ static struct call *call_of_slot(struct context *context, unsigned slot)
     call->slot = slot;
     call->n = 0;
     call->is_waited_for = false;
-    call->is_failed = false;
+    call->failure = STORE_NO_FAILURE;
     call->has_answer = false;
     return call;
 }
@@ -701,9 +746,7 @@ static void ask(struct call *call)
         run_call(call);
         return;
     }
-    call->is_failed = true;
-    fail(context->take,
-         health_is_slow(redis->health, node, now) ? STORE_SLOW : STORE_DOWN);
+    call->failure = health_is_slow(redis->health, node, now) ? STORE_SLOW : STORE_DOWN;
     context->n_waiting -= call->is_waited_for;
 }
 
@@ -744,7 +787,7 @@ static uint32_t all_with_homes(const struct store_take *take)
 /* Nobody can be asked: there is no time, or too much is under way. */
 static void conclude_unasked(struct redis_store *redis, struct store_take *take)
 {
-    fail(take, STORE_SLOW);
+    take->failure = STORE_SLOW;
     take->is_allowed = apply_policies(redis, take, all_with_homes(take));
     if (!take->is_allowed) {
         give_back_local(redis, take);
@@ -790,20 +833,11 @@ static void redis_take(struct store *store, struct store_take *take)
 
 static void on_settled(struct seam_call *seam, const struct seam_reply *reply)
 {
-    int64_t numbers[1];
     struct call *call = CONTAINER_OF(seam, struct call, seam);
     struct context *context = call->context;
-    struct redis_store *redis = context->store;
-    struct script_repairs repairs = {0};
     unsigned n_changed = 0;
-    size_t n = 0;
-    health_report(redis->health, seam, seam_now(redis->seam));
-    bool is_good = seam->outcome == SEAM_OK && reply->n_values == 2
-                   && read_numbers(reply, numbers, &n)
-                   && script_decode_settlements(numbers, n, 1, &n_changed, &repairs)
-                          == SCRIPT_OK;
-    health_add(redis->health, HEALTH_SETTLES_LOST, !is_good);
-    health_add(redis->health, HEALTH_REPAIRED, repairs.n_values + repairs.n_ttls);
+    bool is_good = read_settled(call, reply, &n_changed);
+    health_add(context->store->health, HEALTH_SETTLES_LOST, !is_good);
     if (is_good && n_changed == 0 && context->counters != NULL) {
         counter_add(context->counters, COUNTER_SETTLED_TOO_LATE, 1);
     }
@@ -838,9 +872,9 @@ static void redis_settle(struct store *store, const struct store_settlement *set
 
 /* --- probes --- */
 
-static bool find_probe_key(struct redis_store *redis, unsigned node)
+static bool find_probe_key(struct redis_store *redis, struct probe *probe,
+                           unsigned node)
 {
-    struct probe *probe = &redis->probe;
     for (unsigned i = 0; i < PROBE_KEYS_TRIED; i++) {
         int n = snprintf(probe->key_text, sizeof(probe->key_text), "%.100s:probe:{%u}",
                          redis->prefix, i);
@@ -852,24 +886,8 @@ static bool find_probe_key(struct redis_store *redis, unsigned node)
     return false;
 }
 
-static void end_probe(struct seam_call *call, const struct seam_reply *reply)
-{
-    (void)reply;
-    CONTAINER_OF(call, struct probe, call)->is_under_way = false;
-}
-
-static void on_probed(struct seam_call *call, const struct seam_reply *reply)
-{
-    struct probe *probe = CONTAINER_OF(call, struct probe, call);
-    struct redis_store *redis = CONTAINER_OF(probe, struct redis_store, probe);
-    health_report_probe(redis->health, call, seam_now(redis->seam));
-    if (call->outcome != SEAM_TIMEOUT) {
-        end_probe(call, reply);
-    }
-}
-
 /* The real script, on a key of its own. */
-static void send_probe(struct redis_store *redis, unsigned node, struct instant now)
+static void probe_take_init(struct store_take *take)
 {
     static const struct limit limit = {
         .algorithm = LIMIT_SLIDING_WINDOW,
@@ -878,15 +896,44 @@ static void send_probe(struct redis_store *redis, unsigned node, struct instant 
         .per_ticks = US_PER_S,
         .tick_us = 1,
     };
+    take->is_peek = false;
+    take->n_charges = 1;
+    take->charges[0] = (struct store_charge){.limit = &limit, .cost = 1};
+}
+
+static void end_probe(struct seam_call *call, const struct seam_reply *reply)
+{
+    struct probe *probe = CONTAINER_OF(call, struct probe, call);
+    (void)reply;
+    probe->is_under_way = false;
+    probe->store->n_probing--;
+}
+
+static void on_probed(struct seam_call *call, const struct seam_reply *reply)
+{
     UNCLEARED struct store_take take;
-    struct probe *probe = &redis->probe;
-    if (!find_probe_key(redis, node)) {
+    struct redis_store *redis = CONTAINER_OF(call, struct probe, call)->store;
+    struct script_repairs repairs = {0};
+    probe_take_init(&take);
+    if (call->outcome == SEAM_OK && !read_take(reply, &take, &repairs)) {
+        reject(redis, call);
+    }
+    health_report_probe(redis->health, call, seam_now(redis->seam));
+    if (call->outcome != SEAM_TIMEOUT) {
+        end_probe(call, reply);
+    }
+}
+
+static void send_probe(struct redis_store *redis, unsigned node, struct instant now)
+{
+    UNCLEARED struct store_take take;
+    struct probe *probe = &redis->probes[node];
+    if (!find_probe_key(redis, probe, node)) {
         return;
     }
+    probe_take_init(&take);
     take.now = now;
-    take.is_peek = false;
-    take.n_charges = 1;
-    take.charges[0] = (struct store_charge){.limit = &limit, .cost = 1};
+    probe->store = redis;
     probe->arg = (struct seam_bytes){
         .ptr = probe->arg_buf,
         .len = script_encode_take(&take, probe->arg_buf),
@@ -902,6 +949,7 @@ static void send_probe(struct redis_store *redis, unsigned node, struct instant 
         .late = end_probe,
     };
     probe->is_under_way = true;
+    redis->n_probing++;
     seam_run(redis->seam, &probe->call);
 }
 
@@ -910,8 +958,9 @@ static void on_watch(struct seam_timer *timer)
     struct redis_store *redis = CONTAINER_OF(timer, struct redis_store, watch);
     struct instant now = seam_now(redis->seam);
     unsigned n_nodes = health_n_nodes(redis->health);
-    for (unsigned i = 0; i < n_nodes && !redis->probe.is_under_way; i++) {
-        if (health_wants_probe(redis->health, i, now, draw(redis))) {
+    for (unsigned i = 0; i < n_nodes; i++) {
+        if (!redis->probes[i].is_under_way
+            && health_wants_probe(redis->health, i, now, draw(redis))) {
             send_probe(redis, i, now);
         }
     }
@@ -962,5 +1011,5 @@ struct store *redis_store_new(const struct redis_store_options *options)
 unsigned redis_store_n_under_way(struct store *store)
 {
     const struct redis_store *redis = to_redis(store);
-    return redis->n_under_way + redis->probe.is_under_way;
+    return redis->n_under_way + redis->n_probing;
 }

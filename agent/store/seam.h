@@ -140,6 +140,7 @@ struct seam;
 
 struct seam_ops {
     void (*run)(struct seam *seam, struct seam_call *call);
+    void (*reject)(struct seam *seam, const struct seam_call *call);
     unsigned (*slot)(struct seam *seam, struct seam_bytes key);
     unsigned (*node)(struct seam *seam, unsigned slot);
     struct instant (*now)(struct seam *seam);
@@ -157,6 +158,16 @@ struct seam {
 static inline void seam_run(struct seam *seam, struct seam_call *call)
 {
     seam->ops->run(seam, call);
+}
+
+/**
+ * Say, within `done` or `late`, that the reply of this call is none of its script: what
+ * comes on that connection is not to be trusted. It ends, and with it, as SEAM_LOST, what
+ * else is under way on it; not before the callbacks that run have returned.
+ */
+static inline void seam_reject(struct seam *seam, const struct seam_call *call)
+{
+    seam->ops->reject(seam, call);
 }
 
 /** The slot of a key, below SEAM_SLOTS_MAX: keys of one call have the same. */

@@ -89,6 +89,7 @@ static void on_done(struct store_take *take)
 void fleet_ask(struct fleet *fleet, unsigned host, struct fleet_request *request)
 {
     request->fleet = fleet;
+    request->asked_at = sim_now(fleet->sim);
     request->take.now = seam_now(sim_seam(fleet->sim, host));
     if (request->take.deadline.us == 0) {
         request->take.deadline = instant_add_us(request->take.now, FLEET_DEADLINE_US);

@@ -45,7 +45,8 @@ void fleet_limit_init(struct fleet_limit *limit, const struct limit *what,
 struct fleet_request {
     struct store_take take;
     bool is_done;
-    struct instant done_at; /* true time */
+    struct instant asked_at; /* true time, as is done_at */
+    struct instant done_at;
     struct fleet *fleet;
     char names[STORE_CHARGES_MAX][96];
 };

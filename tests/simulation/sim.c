@@ -45,14 +45,18 @@ struct flight {
     struct host *host;
     unsigned node;
     unsigned script;
-    unsigned n_events; /* that name it */
-    bool is_parked;    /* at a stopped node */
+    uint64_t tag;
+    int64_t amounts[STORE_CHARGES_MAX];   /* what is charged, or given back */
+    bool is_effective[STORE_CHARGES_MAX]; /* the node did it */
+    unsigned n_events;                    /* that name it */
+    bool is_parked;                       /* at a stopped node */
     unsigned n_keys;
     struct seam_bytes keys[STORE_CHARGES_MAX];
     uint8_t *bytes;
     struct seam_bytes arg;
     struct instant sent_at;
     enum seam_outcome outcome;
+    enum seam_error error;
     unsigned n_values;
     struct seam_value values[SCRIPT_REPLY_NUMBERS_MAX + 1];
 };
@@ -74,6 +78,8 @@ struct sim {
     uint8_t node_of[SEAM_SLOTS_MAX];
     struct flight *flights;
     uint64_t n_scripts[REDIS_SCRIPTS_N];
+    uint64_t tag;
+    struct sim_witness *witness;
     size_t n_events;
     size_t cap_events;
     uint64_t n_ever;
@@ -167,6 +173,19 @@ static bool read_limit(const uint8_t **at, struct limit *limit,
     return (flags & 1) != 0;
 }
 
+/* What one script did with each counter. */
+static void tell(const struct flight *flight, enum sim_step step)
+{
+    struct sim *sim = flight->host->sim;
+    for (unsigned i = 0; sim->witness != NULL && i < flight->n_keys; i++) {
+        if (step == SIM_SENT || flight->is_effective[i]) {
+            struct sim_tale tale = {step, flight->script, flight->tag, flight->keys[i],
+                                    flight->amounts[i]};
+            sim->witness->see(sim->witness, &tale);
+        }
+    }
+}
+
 static void ignore_done(struct store_take *take)
 {
     (void)take;
@@ -214,6 +233,7 @@ static void carry_out_take(struct flight *flight, struct store *store,
         charge->is_lenient = read_limit(&at, &limits[i], &calendars[i]);
         charge->tie = (uint8_t)read_number(&at, 1);
         charge->cost = read_number(&at, 4);
+        flight->amounts[i] = charge->cost;
     }
     ENSURE(at == (const uint8_t *)flight->arg.ptr + flight->arg.len);
     store_take(store, &take);
@@ -221,6 +241,7 @@ static void carry_out_take(struct flight *flight, struct store *store,
     for (unsigned i = 0; i < flight->n_keys; i++) {
         const struct store_charge *charge = &take.charges[i];
         const struct limit_answer *answer = &charge->answer;
+        flight->is_effective[i] = charge->is_charged;
         say(flight, (int64_t)answer->is_allowed + 2 * (int64_t)charge->is_charged);
         say(flight, answer->remaining);
         say(flight, answer->reset_us);
@@ -255,12 +276,27 @@ static void carry_out_settle(struct flight *flight, struct store *store,
         settlement.correction.place = read_number(&at, 8);
         settlement.correction.amount = read_number(&at, 4);
         settlement.correction.truth = read_number(&at, 4);
+        flight->amounts[i] = settlement.correction.amount - settlement.correction.truth;
         uint64_t late = counter_get(no_counters(), COUNTER_SETTLED_TOO_LATE);
         store_settle(store, &settlement);
-        say(flight,
-            counter_get(no_counters(), COUNTER_SETTLED_TOO_LATE) == late ? 2 : 0);
+        flight->is_effective[i] = counter_get(no_counters(), COUNTER_SETTLED_TOO_LATE)
+                                  == late;
+        say(flight, flight->is_effective[i] ? 2 : 0);
     }
     ENSURE(at == (const uint8_t *)flight->arg.ptr + flight->arg.len);
+}
+
+static unsigned host_slot(struct seam *seam, struct seam_bytes key);
+
+/* @return SEAM_ERROR_NONE where the node does what it is told */
+static enum seam_error refusal(const struct flight *flight)
+{
+    struct sim *sim = flight->host->sim;
+    if (sim->nodes[flight->node].health == SIM_FAILING) {
+        return SEAM_ERROR_LOADING;
+    }
+    unsigned slot = host_slot(&flight->host->seam, flight->keys[0]);
+    return sim->node_of[slot] == flight->node ? SEAM_ERROR_NONE : SEAM_ERROR_MOVED;
 }
 
 static void carry_out(struct flight *flight)
@@ -271,7 +307,8 @@ static void carry_out(struct flight *flight)
     sim->n_scripts[flight->script]++;
     flight->n_values = 0;
     say(flight, 0); /* the array, below */
-    if (node->health == SIM_FAILING) {
+    flight->error = refusal(flight);
+    if (flight->error != SEAM_ERROR_NONE) {
         flight->outcome = SEAM_ERROR;
         return;
     }
@@ -287,6 +324,7 @@ static void carry_out(struct flight *flight)
         .type = SEAM_ARRAY,
         .integer = flight->n_values - 1,
     };
+    tell(flight, SIM_DONE);
 }
 
 /* --- the network --- */
@@ -333,6 +371,9 @@ static void land(struct flight *flight, enum seam_outcome outcome)
     call->node = flight->node;
     call->round_trip_us = instant_diff_us(flight->host->sim->now, flight->sent_at);
     bool has_reply = outcome == SEAM_OK;
+    if (has_reply) {
+        tell(flight, SIM_HEARD);
+    }
     if (flight->is_timed_out) {
         if (call->late != NULL) {
             call->late(call, has_reply ? &reply : NULL);
@@ -340,7 +381,7 @@ static void land(struct flight *flight, enum seam_outcome outcome)
         return;
     }
     call->outcome = outcome;
-    call->error = outcome == SEAM_ERROR ? SEAM_ERROR_LOADING : SEAM_ERROR_NONE;
+    call->error = outcome == SEAM_ERROR ? flight->error : SEAM_ERROR_NONE;
     call->done(call, has_reply ? &reply : NULL);
 }
 
@@ -503,6 +544,7 @@ static struct flight *take_off(struct host *host, struct seam_call *call, unsign
     flight->host = host;
     flight->node = node;
     flight->script = call->script;
+    flight->tag = host->sim->tag;
     flight->sent_at = host->sim->now;
     flight->next = host->sim->flights;
     if (flight->next != NULL) {
@@ -512,6 +554,20 @@ static struct flight *take_off(struct host *host, struct seam_call *call, unsign
     return flight;
 }
 
+/* What is to be given back, also where it never arrives. */
+static void note_settlements(struct flight *flight)
+{
+    static struct calendar calendar;
+    const uint8_t *at = flight->arg.ptr;
+    for (unsigned i = 0; i < flight->n_keys; i++) {
+        struct limit limit;
+        (void)read_limit(&at, &limit, &calendar);
+        (void)read_number(&at, 8);
+        flight->amounts[i] = read_number(&at, 4);
+        flight->amounts[i] -= read_number(&at, 4);
+    }
+}
+
 static void host_run(struct seam *seam, struct seam_call *call)
 {
     struct host *host = host_of(seam);
@@ -519,17 +575,34 @@ static void host_run(struct seam *seam, struct seam_call *call)
     unsigned node = sim->node_of[host_slot(seam, call->keys[0])];
     call->node = node;
     call->error = SEAM_ERROR_NONE;
+    struct flight *flight = take_off(host, call, node);
+    if (flight->script == REDIS_SCRIPT_SETTLE) {
+        note_settlements(flight);
+        tell(flight, SIM_SENT);
+    }
     if (sim->nodes[node].health == SIM_DOWN || host->n_in_flight == SIM_IN_FLIGHT_MAX) {
+        flight->call = NULL;
+        flight_free_if_over(flight);
         call->outcome = host->n_in_flight == SIM_IN_FLIGHT_MAX ? SEAM_FULL : SEAM_DOWN;
         call->done(call, NULL);
         return;
     }
     host->n_in_flight++;
-    struct flight *flight = take_off(host, call, node);
     struct instant deadline = instant_add_us(call->deadline, -host->skew_us);
     schedule(flight, instant_add_us(sim->now, latency(host)), EVENT_ARRIVES);
     schedule(flight, deadline, EVENT_DEADLINE);
     schedule(flight, instant_add_us(sim->now, SILENCE_US), EVENT_SILENCE);
+}
+
+static void host_reject(struct seam *seam, const struct seam_call *call)
+{
+    struct host *host = host_of(seam);
+    for (struct flight *flight = host->sim->flights; flight != NULL;
+         flight = flight->next) {
+        if (flight->host == host && flight->node == call->node) {
+            schedule(flight, host->sim->now, EVENT_SILENCE);
+        }
+    }
 }
 
 /* --- the world --- */
@@ -546,6 +619,7 @@ struct sim *sim_new(uint64_t seed, unsigned n_nodes, unsigned n_hosts)
 {
     static const struct seam_ops ops = {
         .run = host_run,
+        .reject = host_reject,
         .slot = host_slot,
         .node = host_node,
         .now = host_now,
@@ -721,6 +795,39 @@ void sim_flush(struct sim *sim, unsigned node)
 void sim_move_slot(struct sim *sim, unsigned slot, unsigned node)
 {
     sim->node_of[slot] = (uint8_t)node;
+}
+
+void sim_set_tag(struct sim *sim, uint64_t tag)
+{
+    sim->tag = tag;
+}
+
+void sim_set_witness(struct sim *sim, struct sim_witness *witness)
+{
+    sim->witness = witness;
+}
+
+int64_t sim_used(struct sim *sim, const struct limit *limit, const char *key)
+{
+    struct seam_bytes name = {key, strlen(key)};
+    const struct node
+        *node = &sim->nodes[sim->node_of[host_slot(&sim->hosts[0].seam, name)]];
+    struct store_take take = {
+        .now = instant_add_us(sim->now, node->skew_us),
+        .n_charges = 1,
+        .is_peek = true,
+        .counters = no_counters(),
+        .done = ignore_done,
+        .charges[0] =
+            {
+                .limit = limit,
+                .limit_id = one_id,
+                .key = (const uint8_t *)key,
+                .key_bytes = name.len,
+            },
+    };
+    store_take(node->store, &take);
+    return limit->size - take.held[0].remaining;
 }
 
 uint64_t sim_n_scripts(const struct sim *sim, unsigned script)

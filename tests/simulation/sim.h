@@ -18,6 +18,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "agent/limit/limit.h"
 #include "agent/store/seam.h"
 
 enum {
@@ -65,8 +66,37 @@ void sim_set_node_skew(struct sim *sim, unsigned node, int64_t us);
 /** Forget all counters of a node. */
 void sim_flush(struct sim *sim, unsigned node);
 
-/** Let another node have a slot from now on, with its counters as that has them: none. */
+/** Let another node have a slot from now on, with its counters as that has them: none, or
+ *  those of before. What arrives at the old one is refused. */
 void sim_move_slot(struct sim *sim, unsigned slot, unsigned node);
+
+/** What became of what a call was to do with one counter. */
+enum sim_step {
+    SIM_SENT = 0, /* settlements only; also to a node that is down */
+    SIM_DONE,     /* by the node: charged, or settled and not too late */
+    SIM_HEARD,    /* and its answer came back, be it late */
+};
+
+struct sim_tale {
+    enum sim_step step;
+    unsigned script;
+    uint64_t tag; /* of the call */
+    struct seam_bytes key;
+    int64_t amount; /* what is charged, or what is given back */
+};
+
+/** One who sees all of it, calls of probes too. */
+struct sim_witness {
+    void (*see)(struct sim_witness *witness, const struct sim_tale *tale);
+};
+
+void sim_set_witness(struct sim *sim, struct sim_witness *witness);
+
+/** A number for calls that begin from now on. */
+void sim_set_tag(struct sim *sim, uint64_t tag);
+
+/** What a counter holds on the node that has its slot. */
+int64_t sim_used(struct sim *sim, const struct limit *limit, const char *key);
 
 /** Scripts that nodes carried out; of one kind. */
 uint64_t sim_n_scripts(const struct sim *sim, unsigned script);

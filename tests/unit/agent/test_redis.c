@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -372,6 +373,106 @@ static void answers_that_are_none_are_not_used(void **context)
     assert_int_equal(health_get(health(), HEALTH_ERRORS), 1);
 }
 
+/* They are no answers of probes either. */
+static void what_babbles_stays_unasked(void **context)
+{
+    (void)context;
+    sim_set_health(f.sim, 0, SIM_BABBLING);
+    for (int i = 0; i < 10; i++) {
+        (void)ask(&ten, "a", 0);
+        sim_run(f.sim, 10 * US_PER_MS);
+    }
+    for (int i = 0; i < 30; i++) {
+        sim_run(f.sim, 100 * US_PER_MS);
+        assert_int_equal(health_status(health(), 0, sim_now(f.sim)).state,
+                         BREAKER_OPEN);
+    }
+}
+
+static void an_answer_that_is_none_ends_its_connection(void **context)
+{
+    (void)context;
+    sim_set_latency(f.sim, 0, 100, 100);
+    sim_set_health(f.sim, 0, SIM_BABBLING);
+    struct fleet_request first = {0};
+    fleet_add(&first, &ten, "a", 1);
+    fleet_ask(&f, 0, &first);
+    sim_run(f.sim, 50);
+    struct fleet_request second = {0};
+    fleet_add(&second, &ten, "a", 1);
+    fleet_ask(&f, 0, &second);
+    sim_run(f.sim, 150);
+    assert_true(first.is_done && second.is_done);
+    assert_int_equal(health_get(health(), HEALTH_ERRORS), 1);
+    assert_int_equal(health_get(health(), HEALTH_LOST), 1);
+}
+
+/* A key that a node has. */
+static const char *key_of(const struct fleet_limit *limit, unsigned node)
+{
+    static char keys[SIM_NODES_MAX][8];
+    struct seam *seam = sim_seam(f.sim, 0);
+    for (int i = 0; i < 1000; i++) {
+        char name[64];
+        (void)snprintf(keys[node], sizeof(keys[node]), "%d", i);
+        int n = snprintf(name, sizeof(name), "rl:api:{%d}:%s", i, limit->name);
+        if (seam_node(seam, seam_slot(seam, (struct seam_bytes){name, (size_t)n}))
+            == node) {
+            return keys[node];
+        }
+    }
+    fail_msg("no key for node %u", node);
+    return NULL;
+}
+
+static void one_dead_node_keeps_no_other_from_recovering(void **context)
+{
+    (void)context;
+    sim_set_health(f.sim, 0, SIM_STOPPED);
+    sim_set_health(f.sim, 1, SIM_FAILING);
+    for (int i = 0; i < 100; i++) {
+        (void)ask(&ten, key_of(&ten, 0), 0);
+        (void)ask(&ten, key_of(&ten, 1), 0);
+        sim_run(f.sim, 10 * US_PER_MS);
+    }
+    sim_set_health(f.sim, 1, SIM_UP);
+    sim_run(f.sim, 2 * US_PER_S);
+    assert_int_equal(ask(&ten, key_of(&ten, 1), 0).take.charges[0].source,
+                     STORE_COUNTED);
+}
+
+/* Whichever is known first: the reason does not hang on who is slower. */
+static void the_gravest_reason_is_told(void **context)
+{
+    (void)context;
+    for (unsigned i = 0; i < 2; i++) {
+        struct fleet_request request = {0};
+        sim_set_health(f.sim, i, SIM_STOPPED);
+        sim_set_health(f.sim, 1 - i, SIM_FAILING);
+        fleet_add(&request, &ten, key_of(&ten, 0), 1);
+        fleet_add(&request, &ten, key_of(&ten, 1), 1);
+        fleet_ask(&f, 0, &request);
+        assert_true(fleet_wait(&f, &request));
+        assert_int_equal(request.take.failure, STORE_DOWN);
+    }
+}
+
+static void a_counter_that_refuses_leaves_policies_nothing(void **context)
+{
+    (void)context;
+    struct fleet_request request = {0};
+    sim_set_health(f.sim, 1, SIM_STOPPED);
+    ten.home.policy = STORE_POLICY_CLOSED;
+    fleet_add(&request, &five, key_of(&five, 0), 6);
+    fleet_add(&request, &ten, key_of(&ten, 1), 1);
+    fleet_ask(&f, 0, &request);
+    assert_true(fleet_wait(&f, &request));
+    assert_false(request.take.is_allowed);
+    assert_int_equal(request.take.failure, STORE_NO_FAILURE);
+    assert_int_equal(request.take.charges[0].source, STORE_COUNTED);
+    assert_int_equal(request.take.charges[1].source, STORE_UNASKED);
+}
+
 static void a_peek_changes_nothing(void **context)
 {
     (void)context;
@@ -478,6 +579,11 @@ int main(void)
         TEST(recovers_within_two_seconds),
         TEST(a_slow_redis_is_not_asked),
         TEST(answers_that_are_none_are_not_used),
+        TEST(what_babbles_stays_unasked),
+        TEST(an_answer_that_is_none_ends_its_connection),
+        CLUSTER(one_dead_node_keeps_no_other_from_recovering),
+        CLUSTER(the_gravest_reason_is_told),
+        CLUSTER(a_counter_that_refuses_leaves_policies_nothing),
         TEST(a_peek_changes_nothing),
         TEST(settles_where_it_was_charged),
         TEST(too_many_under_way_are_not_asked),

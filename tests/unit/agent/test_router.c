@@ -315,6 +315,31 @@ static void test_replies_that_never_come(void **state)
     wait_for_nodes(f);
 }
 
+static void reject_reply(struct seam_call *call, const struct seam_reply *reply)
+{
+    on_done(call, reply);
+    if (reply != NULL) {
+        seam_reject(the_fixture->seam, call);
+    }
+}
+
+static void test_a_rejected_reply_ends_the_connection(void **state)
+{
+    struct fixture *f = *state;
+    start_one(f);
+    f->nodes[0].reply = NULL;
+    run_call(f, 0, DEADLINE_US)->done = reject_reply;
+    (void)run_call(f, 1, DEADLINE_US);
+    unsigned n_evals = f->nodes[0].n_evals + 2;
+    RUN_UNTIL(f, f->nodes[0].n_evals == n_evals);
+    fake_redis_say(fake_redis_peer(f->nodes[0].fake), ":1\r\n");
+    RUN_UNTIL(f, f->n_done == 2);
+    assert_int_equal(f->n_of[SEAM_OK], 1);
+    assert_int_equal(f->n_of[SEAM_LOST], 1);
+    f->nodes[0].reply = ":1\r\n";
+    wait_for_nodes(f);
+}
+
 static void test_router_free_ends_calls(void **state)
 {
     struct fixture *f = *state;
@@ -706,6 +731,7 @@ int main(void)
         TEST(test_a_name),
         TEST(test_late_replies),
         TEST(test_replies_that_never_come),
+        TEST(test_a_rejected_reply_ends_the_connection),
         TEST(test_router_free_ends_calls),
         TEST(test_too_much_under_way),
         TEST(test_a_script_that_is_not_there),
