@@ -51,17 +51,30 @@ static void hand_over(struct worker *worker)
     }
 }
 
+/* Where the loop stood still, what peers sent or ended meanwhile is to be read first: nobody
+ * is late for a moment. The next turn alone would not do, since it reads a part of the
+ * descriptors, and looks at this timer again before them. */
+static void check_timers(struct worker *worker, struct instant now)
+{
+    struct connection *next = NULL;
+    if (instant_diff_us(now, worker->swept_at) >= WORKER_STALL_US) {
+        worker->patient_until = instant_add_us(now, WORKER_PATIENCE_US);
+    }
+    worker->swept_at = now;
+    bool is_patient = instant_diff_us(now, worker->patient_until) < 0;
+    for (struct connection *c = worker->connections; c != NULL && !is_patient;
+         c = next) {
+        next = connection_next(c);
+        connection_check_timers(c, now);
+    }
+}
+
 static void on_sweep(struct ev_loop *loop, struct ev_timer *timer, int events)
 {
     struct worker *worker = CONTAINER_OF(timer, struct worker, sweep);
     (void)events;
     (void)atomic_fetch_add_explicit(&worker->n_turns, 1, memory_order_relaxed);
-    struct instant now = clock_now();
-    struct connection *next = NULL;
-    for (struct connection *c = worker->connections; c != NULL; c = next) {
-        next = connection_next(c);
-        connection_check_timers(c, now);
-    }
+    check_timers(worker, clock_now());
     if (worker->is_handing_over) {
         hand_over(worker);
     }
@@ -221,6 +234,7 @@ struct worker *worker_start(unsigned idx, const struct decide *decide,
     ev_async_start(worker->loop, &worker->async);
     ev_prepare_init(&worker->prepare, on_prepare);
     ev_prepare_start(worker->loop, &worker->prepare);
+    worker->swept_at = clock_now();
     ev_timer_init(&worker->sweep, on_sweep, WORKER_SWEEP_MS / 1000.0,
                   WORKER_SWEEP_MS / 1000.0);
     ev_timer_start(worker->loop, &worker->sweep);

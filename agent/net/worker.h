@@ -54,6 +54,8 @@ enum {
     WORKER_DRAIN_MS = 10,  /* the same while draining, or handing over */
 };
 
+#define WORKER_STALL_US       (1 * US_PER_S) /* between two sweeps: the loop stood still */
+#define WORKER_PATIENCE_US    (1 * US_PER_S)   /* after that */
 #define WORKER_DRAIN_QUIET_US (50 * US_PER_MS) /* between a last ACK and DISCONNECT */
 #define WORKER_DRAIN_READ_US  (1 * US_PER_S)   /* busy connections are read so long */
 #define WORKER_LEAVE_READ_US  (50 * US_PER_MS) /* the same where somebody listens on */
@@ -87,6 +89,8 @@ struct worker {
     /* the worker's own */
     struct ev_loop *loop;
     struct ev_timer sweep;
+    struct instant swept_at;
+    struct instant patient_until; /* after a stall */
     struct ev_prepare prepare;
     struct connection *connections; /* a list */
     struct connection *answered;    /* those with ACKs that came later, to be flushed */

@@ -1,8 +1,15 @@
 /* Checks 22 to 27 of README.md: HAProxy's health checks, and what only connects. */
+#include <signal.h>
+#include <unistd.h>
+
 #include <sys/socket.h>
 
 #include "tests/conformance/fixture.h"
 #include "tests/conformance/flood.h"
+
+enum {
+    STOPPED_S = 7
+};
 
 static void check_22_one_frame_then_the_end(void **state)
 {
@@ -113,6 +120,27 @@ static void check_27_connects_without_bytes_are_silent(void **state)
     expect_silence();
 }
 
+/* For longer than a HELLO may take, with connections whose peers end meanwhile. */
+static void check_27_an_agent_that_stood_still_blames_nobody(void **state)
+{
+    uint64_t n_opened = agent_process_metric(&f.agent, "connections_opened_total");
+    uint64_t n_timeouts = agent_process_metric(&f.agent, "timeouts_total");
+    (void)state;
+    for (int i = 0; i < PEERS; i++) {
+        peer_connect(&peers[i]);
+    }
+    wait_for_metric("connections_opened_total", n_opened + PEERS);
+    assert_int_equal(kill(f.agent.pid, SIGSTOP), 0);
+    for (int i = 0; i < PEERS; i++) {
+        peer_close(&peers[i]);
+    }
+    (void)sleep(STOPPED_S);
+    assert_int_equal(kill(f.agent.pid, SIGCONT), 0);
+    wait_for_fds(f.n_fds);
+    assert_int_equal(agent_process_metric(&f.agent, "timeouts_total"), n_timeouts);
+    expect_silence();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -122,6 +150,7 @@ int main(void)
         CHECK(check_25_reset_after_the_answer_is_everyday),
         CHECK(check_26_busy_workers_answer),
         CHECK(check_27_connects_without_bytes_are_silent),
+        CHECK(check_27_an_agent_that_stood_still_blames_nobody),
     };
     return cmocka_run_group_tests(tests, group_set_up, group_tear_down);
 }
