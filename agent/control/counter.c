@@ -61,6 +61,17 @@ static void print_limit(const struct asked *asked, const struct rules_limit *lim
     (void)fprintf(asked->out, " key=%s\n", text);
 }
 
+static void print_remote(const struct asked *asked, const struct rules_limit *limit,
+                         struct rules_bytes key)
+{
+    char text[RULES_KEY_TEXT_BYTES_MAX];
+    (void)rules_key_text(key, text);
+    (void)fprintf(asked->out,
+                  "limit=%s algorithm=%s size=%" PRId64 " store=redis key=%s\n",
+                  limit->name, rules_algorithm_name(limit->algorithm),
+                  asked->set->limits[limit->idx].limit.size, text);
+}
+
 static bool is_asked(const struct asked *asked, const struct rules_limit *limit)
 {
     return asked->limit == NULL || strcmp(asked->limit, limit->name) == 0
@@ -82,6 +93,11 @@ static void print_counter(struct asked *asked, const struct rules_limit *limit)
                != RULES_KEY_TEXT_OK) {
         return;
     }
+    asked->has_key_of_rule = true;
+    if (limit->rule->store == RULES_STORE_REDIS) { /* it is not asked for this */
+        print_remote(asked, limit, key);
+        return;
+    }
     struct limit_answer held = look(asked, limit, key);
     if (held.reset_us == 0) {
         struct limit_answer as_address = look(asked, limit, other);
@@ -91,7 +107,6 @@ static void print_counter(struct asked *asked, const struct rules_limit *limit)
         }
     }
     print_limit(asked, limit, key, &held);
-    asked->has_key_of_rule = true;
 }
 
 /* What stands alone is a rule where it has no "=". */

@@ -29,6 +29,9 @@ static bool put_answer(json_t *limit, const struct explanation *e, unsigned i)
 {
     const struct store_charge *charge = &e->request.take.charges[i];
     const struct limit_answer *held = &e->request.take.held[i];
+    if (charge->home != NULL) { /* which is not asked: taken as untouched */
+        return put(limit, "store", json_string("redis"));
+    }
     return put(limit, "used", json_integer(charge->limit->size - held->remaining))
            && put(limit, "remaining", json_integer(held->remaining))
            && put(limit, "reset_us", wait_of(held->reset_us))

@@ -85,6 +85,13 @@ static void print_answer(const struct explanation *e, unsigned i, FILE *out)
     const struct store_charge *charge = &e->request.take.charges[i];
     const struct limit_answer *held = &e->request.take.held[i];
     int64_t size = charge->limit->size;
+    if (charge->home != NULL) {
+        (void)fprintf(out,
+                      "    at most %" PRId64 " at once; counted in Redis, which is not "
+                      "asked: taken as untouched\n",
+                      size);
+        return;
+    }
     (void)fprintf(out,
                   "    at most %" PRId64 " at once; used %" PRId64
                   ", remaining %" PRId64 ", reset in ",

@@ -100,6 +100,20 @@ static void shows_what_the_counters_of_a_key_hold(void **context)
                         "reset_ms=0 key=\n");
 }
 
+static void what_is_in_redis_is_only_named(void **context)
+{
+    struct fixture *f = *context;
+    decider_fini(&f->decider);
+    assert_true(
+        decider_init(&f->decider,
+                     "version: 1\ndomain: d\nrules:\n"
+                     "  - {name: a, key: [user], limit: {requests: 5, per: 60s}, "
+                     "store: redis}\n"));
+    assert_string_equal(show(f, 1, "user=ann", NULL),
+                        "limit=a algorithm=sliding_window size=5 store=redis "
+                        "key=user=ann\n");
+}
+
 static const char allowing[] =
     "version: 1\n"
     "domain: api\n"
@@ -144,6 +158,7 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
         TEST(shows_what_the_counters_of_a_key_hold),
+        TEST(what_is_in_redis_is_only_named),
         TEST(shows_what_was_charged),
         TEST(says_what_is_wrong),
     };

@@ -191,6 +191,23 @@ static void a_shadow_would_refuse_without_its_key(void **context)
     assert_has(f, "b: refuses, without k\n");
 }
 
+/* It would have to be waited for. */
+static void redis_is_not_asked(void **context)
+{
+    struct fixture *f = *context;
+    decider_fini(&f->decider);
+    assert_true(decider_init(&f->decider,
+                             "version: 1\ndomain: d\nrules:\n"
+                             "  - {name: a, key: [], limit: {requests: 5, per: 60s}, "
+                             "store: redis}\n"));
+    EXPLAIN(f, "path=/a");
+    assert_has(f, "    at most 5 at once; counted in Redis, which is not asked: ");
+    assert_null(strstr(f->answer, "remaining 5"));
+    EXPLAIN(f, "--json", "path=/a");
+    assert_has(f, "\"store\": \"redis\"");
+    assert_null(strstr(f->answer, "\"remaining\""));
+}
+
 static void wrong_words_are_told(void **context)
 {
     struct fixture *f = *context;
@@ -261,6 +278,7 @@ int main(void)
         TEST(says_what_applies_and_what_is_held),
         TEST(says_what_is_over_its_limit),
         TEST(says_why_not),
+        TEST(redis_is_not_asked),
         TEST(a_shadow_would_refuse_without_its_key),
         TEST(wrong_words_are_told),
         TEST(json_says_the_same),
