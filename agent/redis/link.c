@@ -35,6 +35,9 @@ enum greeting {
     GREETING_SCRIPT, /* the first of the scripts, the others follow */
 };
 
+/* A timer is later than that when it was the loop that stood still. */
+#define STALL_US (100 * US_PER_MS)
+
 struct link {
     struct ev_loop *loop;
     const struct link_options *options;
@@ -43,6 +46,7 @@ struct link {
     struct transport transport;
     struct ev_io io;           /* active unless down */
     struct ev_timer timer;     /* down: connect; ready: silence; else: too long */
+    struct instant timer_at;   /* when it is due */
     struct ev_prepare prepare; /* active while there is something to write or to drop */
     struct reply_reader *reader;
     struct seam_request *first;
@@ -101,6 +105,7 @@ struct link *link_new(struct ev_loop *loop, const struct link_options *options,
 
 static void set_timer(struct link *l, int64_t us)
 {
+    l->timer_at = instant_add_us(clock_now(), us);
     ev_timer_stop(l->loop, &l->timer);
     ev_timer_set(&l->timer, (double)us / (double)US_PER_S, 0.);
     ev_timer_start(l->loop, &l->timer);
@@ -473,7 +478,12 @@ static void check_silence(struct link *l)
     if (l->first == NULL) {
         return;
     }
-    int64_t waits_us = instant_diff_us(clock_now(), l->first->sent_at);
+    struct instant now = clock_now();
+    if (instant_diff_us(now, l->timer_at) > STALL_US) {
+        set_timer(l, LINK_SILENCE_US); /* what was sent may only just have gone out */
+        return;
+    }
+    int64_t waits_us = instant_diff_us(now, l->first->sent_at);
     if (waits_us >= LINK_SILENCE_US) {
         go_down(l, "no reply for a second");
         return;

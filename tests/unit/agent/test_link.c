@@ -334,6 +334,18 @@ static void check_ended(struct fixture *f, enum manners manners, const char *why
     assert_int_equal(send_requests(f, 1), 0);
 }
 
+/* What was to be sent goes out only now, and nobody was silent. */
+static void test_a_loop_that_stood_still(void **state)
+{
+    struct fixture *f = *state;
+    start(f);
+    RUN_UNTIL(f, link_is_ready(f->link));
+    assert_int_equal(send_requests(f, 1), 1);
+    ev_sleep((double)(LINK_SILENCE_US + 200 * US_PER_MS) / (double)US_PER_S);
+    RUN_UNTIL(f, f->n_replies == 1 || f->n_down > 0);
+    assert_int_equal(f->n_down, 0);
+}
+
 static void test_bad_manners(void **state)
 {
     struct fixture *f = *state;
@@ -434,8 +446,7 @@ static void test_waits_for_whom_it_cannot_reach(void **state)
 static void test_tries_one_address_after_the_other(void **state)
 {
     struct fixture *f = *state;
-    struct endpoint endpoints[2] = {{.host = "/nowhere/redis.sock"},
-                                    f->fake->endpoint};
+    struct endpoint endpoints[2] = {{.host = "/nowhere/redis.sock"}, f->fake->endpoint};
     struct endpoint_address addresses[2];
     assert_true(endpoint_numeric(&endpoints[0], &addresses[0]));
     assert_true(endpoint_numeric(&endpoints[1], &addresses[1]));
@@ -542,6 +553,7 @@ int main(void)
         TEST(test_a_name_that_is_refused_does_no_harm),
         TEST(test_greetings_that_are_refused),
         TEST(test_a_greeting_without_an_answer_ends),
+        TEST(test_a_loop_that_stood_still),
         TEST(test_bad_manners),
         TEST(test_a_reply_that_nobody_asked_for),
         TEST(test_asides_are_passed_over),
