@@ -50,7 +50,9 @@ bool agent_process_init(struct agent_process *a,
                         const struct agent_process_options *options)
 {
     *a = (struct agent_process){.pid = 0};
-    (void)snprintf(a->dir, sizeof(a->dir), "/tmp/agent_process.XXXXXX");
+    const char *tmp = getenv("TMPDIR"); /* NOLINT(concurrency-mt-unsafe) */
+    (void)snprintf(a->dir, sizeof(a->dir), "%s/agent_process.XXXXXX",
+                   tmp != NULL ? tmp : "/tmp");
     if (mkdtemp(a->dir) == NULL) {
         return say(a->dir);
     }
@@ -164,7 +166,8 @@ bool agent_process_start(struct agent_process *a,
     bool ok = pid > 0 && is_ready(ends[0]);
     (void)close(ends[0]);
     if (!ok && agent_process_stop(a, SIGKILL) == 128 + SIGKILL) {
-        agent_process_show_log(a, a->log_off); /* it did not end by itself, and so has not shown it yet */
+        agent_process_show_log(
+            a, a->log_off); /* it did not end by itself, and so has not shown it yet */
     }
     return ok;
 }

@@ -2,9 +2,9 @@
  * @file tests/support/agent_process.h  The real agent as a process of its own, and what the
  *       kernel and its runtime socket say of it.
  *
- * Model:     started by fork and exec with files in a directory of its own: the rules,
- *            agent.yaml, its sockets, and its log, which is what it writes to standard
- *            error. It does not outlive the thread that started it.
+ * Model:     started by fork and exec with files in a directory of its own, under $TMPDIR or
+ *            /tmp: the rules, agent.yaml, its sockets, and its log, which is what it writes
+ *            to standard error. It does not outlive the thread that started it.
  * Ownership: start / stop, which also removes the directory.
  * Threads:   one struct, one thread; reading figures from others is fine.
  * Errors:    start answers false and says why on standard error; the figures abort.
