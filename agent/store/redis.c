@@ -1,15 +1,10 @@
 #include "agent/store/redis.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "agent/redis/script.h"
-
-enum {
-    PROBE_KEY_BYTES_MAX = 128,
-    PROBE_KEYS_TRIED = 4096, /* to find one that the node has */
-};
+#include "agent/store/probe.h"
 
 struct context;
 
@@ -61,26 +56,12 @@ struct context {
     uint8_t kept[STORE_CHARGES_MAX * STORE_KEY_BYTES_MAX]; /* names and keys */
 };
 
-/* Of a node: one that does not answer keeps no other from being probed. */
-struct probe {
-    struct seam_call call;
-    struct redis_store *store;
-    bool is_under_way;
-    struct seam_bytes key;
-    struct seam_bytes arg;
-    char key_text[PROBE_KEY_BYTES_MAX];
-    uint8_t arg_buf[1 + SCRIPT_CHARGE_BYTES_MAX];
-};
-
 struct redis_store {
     struct store store;
     struct store *local;
     struct seam *seam;
     struct health *health;
-    const char *prefix;
-    struct seam_timer watch;
-    struct probe probes[SEAM_NODES_MAX];
-    unsigned n_probing;
+    struct prober prober;
     unsigned n_under_way;
     unsigned n_used; /* of contexts, ever */
     struct context *free;
@@ -297,39 +278,14 @@ static bool apply_policies(struct redis_store *redis, struct store_take *take,
 
 /* --- replies --- */
 
-/* @return false: it is no array of at most so many integers */
-static bool read_numbers(const struct seam_reply *reply, int64_t *numbers, size_t max,
-                         size_t *n)
-{
-    *n = reply->n_values - 1;
-    if (reply->values[0].type != SEAM_ARRAY || *n > max) {
-        return false;
-    }
-    for (size_t i = 0; i < *n; i++) {
-        if (reply->values[i + 1].type != SEAM_INTEGER) {
-            return false;
-        }
-        numbers[i] = reply->values[i + 1].integer;
-    }
-    return true;
-}
-
 /* Fill a take from the reply to it. @return false: it is none */
 static bool read_take(const struct seam_reply *reply, struct store_take *take,
                       struct script_repairs *repairs)
 {
     UNCLEARED int64_t numbers[SCRIPT_REPLY_NUMBERS_MAX];
     size_t n = 0;
-    return read_numbers(reply, numbers, SCRIPT_REPLY_NUMBERS_MAX, &n)
+    return seam_read_numbers(reply, numbers, SCRIPT_REPLY_NUMBERS_MAX, &n)
            && script_decode_take(numbers, n, take, repairs) == SCRIPT_OK;
-}
-
-/* A reply that is none counts as an error, and ends its connection. */
-static void reject(struct redis_store *redis, struct seam_call *call)
-{
-    call->outcome = SEAM_ERROR;
-    call->error = SEAM_ERROR_OTHER;
-    seam_reject(redis->seam, call);
 }
 
 /* --- giving back --- */
@@ -384,11 +340,11 @@ static bool read_settled(struct call *call, const struct seam_reply *reply,
     struct script_repairs repairs = {0};
     size_t n = 0;
     if (call->seam.outcome == SEAM_OK
-        && (!read_numbers(reply, numbers, STORE_CHARGES_MAX, &n)
+        && (!seam_read_numbers(reply, numbers, STORE_CHARGES_MAX, &n)
             || script_decode_settlements(numbers, n, call->seam.n_keys, n_changed,
                                          &repairs)
                    != SCRIPT_OK)) {
-        reject(redis, &call->seam);
+        seam_reject(redis->seam, &call->seam);
     }
     health_add(redis->health, HEALTH_REPAIRED, repairs.n_values + repairs.n_ttls);
     health_report(redis->health, &call->seam, seam_now(redis->seam));
@@ -474,7 +430,7 @@ static bool read_answer(struct call *call, const struct seam_reply *reply)
     struct script_repairs repairs = {0};
     sub_of_call(call, &sub);
     if (!read_take(reply, &sub, &repairs)) {
-        reject(context->store, &call->seam);
+        seam_reject(context->store->seam, &call->seam);
         return false;
     }
     health_add(context->store->health, HEALTH_REPAIRED,
@@ -870,104 +826,6 @@ static void redis_settle(struct store *store, const struct store_settlement *set
                 on_settled);
 }
 
-/* --- probes --- */
-
-static bool find_probe_key(struct redis_store *redis, struct probe *probe,
-                           unsigned node)
-{
-    for (unsigned i = 0; i < PROBE_KEYS_TRIED; i++) {
-        int n = snprintf(probe->key_text, sizeof(probe->key_text), "%.100s:probe:{%u}",
-                         redis->prefix, i);
-        probe->key = (struct seam_bytes){.ptr = probe->key_text, .len = (size_t)n};
-        if (seam_node(redis->seam, seam_slot(redis->seam, probe->key)) == node) {
-            return true;
-        }
-    }
-    return false;
-}
-
-/* The real script, on a key of its own. */
-static void probe_take_init(struct store_take *take)
-{
-    static const struct limit limit = {
-        .algorithm = LIMIT_SLIDING_WINDOW,
-        .requests = 1000,
-        .size = 1000,
-        .per_ticks = US_PER_S,
-        .tick_us = 1,
-    };
-    take->is_peek = false;
-    take->n_charges = 1;
-    take->charges[0] = (struct store_charge){.limit = &limit, .cost = 1};
-}
-
-static void end_probe(struct seam_call *call, const struct seam_reply *reply)
-{
-    struct probe *probe = CONTAINER_OF(call, struct probe, call);
-    (void)reply;
-    probe->is_under_way = false;
-    probe->store->n_probing--;
-}
-
-static void on_probed(struct seam_call *call, const struct seam_reply *reply)
-{
-    UNCLEARED struct store_take take;
-    struct redis_store *redis = CONTAINER_OF(call, struct probe, call)->store;
-    struct script_repairs repairs = {0};
-    probe_take_init(&take);
-    if (call->outcome == SEAM_OK && !read_take(reply, &take, &repairs)) {
-        reject(redis, call);
-    }
-    health_report_probe(redis->health, call, seam_now(redis->seam));
-    if (call->outcome != SEAM_TIMEOUT) {
-        end_probe(call, reply);
-    }
-}
-
-static void send_probe(struct redis_store *redis, unsigned node, struct instant now)
-{
-    UNCLEARED struct store_take take;
-    struct probe *probe = &redis->probes[node];
-    if (!find_probe_key(redis, probe, node)) {
-        return;
-    }
-    probe_take_init(&take);
-    take.now = now;
-    probe->store = redis;
-    probe->arg = (struct seam_bytes){
-        .ptr = probe->arg_buf,
-        .len = script_encode_take(&take, probe->arg_buf),
-    };
-    probe->call = (struct seam_call){
-        .script = REDIS_SCRIPT_TAKE,
-        .keys = &probe->key,
-        .n_keys = 1,
-        .args = &probe->arg,
-        .n_args = 1,
-        .deadline = instant_add_us(now, REDIS_PROBE_TIMEOUT_US),
-        .done = on_probed,
-        .late = end_probe,
-    };
-    probe->is_under_way = true;
-    redis->n_probing++;
-    seam_run(redis->seam, &probe->call);
-}
-
-static void on_watch(struct seam_timer *timer)
-{
-    struct redis_store *redis = CONTAINER_OF(timer, struct redis_store, watch);
-    struct instant now = seam_now(redis->seam);
-    unsigned n_nodes = health_n_nodes(redis->health);
-    for (unsigned i = 0; i < n_nodes; i++) {
-        if (!redis->probes[i].is_under_way
-            && health_wants_probe(redis->health, i, now, draw(redis))) {
-            send_probe(redis, i, now);
-        }
-    }
-    timer->at = instant_add_us(now, REDIS_WATCH_US);
-    seam_timer_set(redis->seam, timer);
-}
-
 /* --- the store --- */
 
 static void redis_leave(struct store *store)
@@ -1001,15 +859,12 @@ struct store *redis_store_new(const struct redis_store_options *options)
     redis->local = options->local;
     redis->seam = options->seam;
     redis->health = options->health;
-    redis->prefix = options->prefix;
-    redis->watch.fire = on_watch;
-    redis->watch.at = instant_add_us(seam_now(redis->seam), REDIS_WATCH_US);
-    seam_timer_set(redis->seam, &redis->watch);
+    prober_start(&redis->prober, options->seam, options->health, options->prefix);
     return &redis->store;
 }
 
 unsigned redis_store_n_under_way(struct store *store)
 {
     const struct redis_store *redis = to_redis(store);
-    return redis->n_under_way + redis->n_probing;
+    return redis->n_under_way + redis->prober.n_under_way;
 }

@@ -40,11 +40,9 @@ enum redis_script {
 };
 
 /** Before the deadline of a take, since timers are late by up to 1 ms. */
-#define REDIS_RESERVE_US       (1 * US_PER_MS)
+#define REDIS_RESERVE_US (1 * US_PER_MS)
 
-#define REDIS_WATCH_US         (50 * US_PER_MS) /* how often breakers are looked at */
-#define REDIS_PROBE_TIMEOUT_US (100 * US_PER_MS)
-#define REDIS_SETTLE_US        (1 * US_PER_S) /* in which what is given back is sent */
+#define REDIS_SETTLE_US  (1 * US_PER_S) /* in which what is given back is sent */
 
 struct redis_store_options {
     struct store *local;

@@ -161,13 +161,33 @@ static inline void seam_run(struct seam *seam, struct seam_call *call)
 }
 
 /**
- * Say, within `done` or `late`, that the reply of this call is none of its script: what
- * comes on that connection is not to be trusted. It ends, and with it, as SEAM_LOST, what
- * else is under way on it; not before the callbacks that run have returned.
+ * Say, within `done` or `late`, that the reply of this call is none of its script: the call
+ * ended in an error, and what comes on that connection is not to be trusted. It ends, and
+ * with it, as SEAM_LOST, what else is under way on it; not before the callbacks that run
+ * have returned.
  */
-static inline void seam_reject(struct seam *seam, const struct seam_call *call)
+static inline void seam_reject(struct seam *seam, struct seam_call *call)
 {
+    call->outcome = SEAM_ERROR;
+    call->error = SEAM_ERROR_OTHER;
     seam->ops->reject(seam, call);
+}
+
+/** Read a reply that is an array of at most `max` integers. @return false: it is none */
+MUST_USE static inline bool seam_read_numbers(const struct seam_reply *reply,
+                                              int64_t *numbers, size_t max, size_t *n)
+{
+    *n = reply->n_values - 1;
+    if (reply->values[0].type != SEAM_ARRAY || *n > max) {
+        return false;
+    }
+    for (size_t i = 0; i < *n; i++) {
+        if (reply->values[i + 1].type != SEAM_INTEGER) {
+            return false;
+        }
+        numbers[i] = reply->values[i + 1].integer;
+    }
+    return true;
 }
 
 /** The slot of a key, below SEAM_SLOTS_MAX: keys of one call have the same. */
