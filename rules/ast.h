@@ -125,6 +125,7 @@ struct rules_ast_rule {
     struct rules_mark expires_mark;
     struct rules_mark store_mark;
     enum rules_store store;
+    uint32_t n_shards; /* 1: not split */
     struct rules_mark on_store_failure_mark;
     struct rules_mark key_text_mark;
     struct rules_mark tag_mark;

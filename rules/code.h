@@ -1,7 +1,7 @@
 /**
  * @file rules/code.h  The diagnostic codes as constants, from code_table.h.
  *
- * Model:     one constant text a code: rules_code_not_yet is "not-yet".
+ * Model:     one constant text a code: rules_code_bad_name is "bad-name".
  * Ownership: static.
  * Threads:   constants.
  * Errors:    none.

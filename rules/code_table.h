@@ -40,7 +40,6 @@
     X(missing_field, "missing-field")               \
     X(no_clients, "no-clients")                     \
     X(no_rules, "no-rules")                         \
-    X(not_yet, "not-yet")                           \
     X(nothing_reserved, "nothing-reserved")         \
     X(nothing_to_settle, "nothing-to-settle")       \
     X(one_of_two, "one-of-two")                     \

@@ -251,6 +251,7 @@ static bool compile_rule(struct compiler *c, uint32_t idx)
     rule->tag_parts = rules_ast_tag_parts(c->ast, from);
     rule->on_store_failure = from->on_store_failure;
     rule->store = from->store;
+    rule->n_shards = from->n_shards;
     rule->cost_max = cost_max_of(from);
     rule->is_advertised = from->is_advertised && rule->is_keyed
                           && from->mode != RULES_SHADOW;

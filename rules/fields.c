@@ -101,11 +101,6 @@ bool rules_fields_read(struct rules_parse *parse, const struct yamltree_node *no
             continue;
         }
         is_given[i] = true;
-        if (fields[i].read == NULL) {
-            RULES_FAIL(parse, it->key_mark, rules_code_not_yet,
-                       "'%s' is planned but not built yet", it->key);
-            continue;
-        }
         fields[i].read(parse, it, into);
     }
     for (size_t i = 0; i < n; i++) {
@@ -248,10 +243,8 @@ static void choices_tell(struct rules_parse *parse, const struct yamltree_node *
     size_t len = 0;
 
     for (size_t i = 0; i < n && len < sizeof names; i++) {
-        if (choices[i].value >= 0) {
-            len += (size_t)snprintf(names + len, sizeof names - len, "%s%s",
-                                    len > 0 ? ", " : "", choices[i].name);
-        }
+        len += (size_t)snprintf(names + len, sizeof names - len, "%s%s",
+                                len > 0 ? ", " : "", choices[i].name);
     }
     RULES_FAIL(parse, node->mark, rules_code_bad_choice,
                "'%.64s' is not one of the values of '%s': %s", node->text, node->key,
@@ -265,14 +258,9 @@ int rules_choice_read(struct rules_parse *parse, const struct yamltree_node *nod
         return -1;
     }
     for (size_t i = 0; i < n; i++) {
-        if (strcmp(node->text, choices[i].name) != 0) {
-            continue;
+        if (strcmp(node->text, choices[i].name) == 0) {
+            return choices[i].value;
         }
-        if (choices[i].value < 0) {
-            RULES_FAIL(parse, node->mark, rules_code_not_yet,
-                       "'%s: %s' is planned but not built yet", node->key, node->text);
-        }
-        return choices[i].value;
     }
     choices_tell(parse, node, choices, n);
     return -1;

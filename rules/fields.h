@@ -1,11 +1,11 @@
 /**
  * @file rules/fields.h  Reading mappings by tables of fields.
  *
- * Model:     a table names every field of a mapping, also the planned ones; a reader
- *            walks a mapping once and hands each value to its function.
+ * Model:     a table names every field of a mapping; a reader walks a mapping once and
+ *            hands each value to its function.
  * Ownership: borrows tree, diagnostics and arena for the time of one parse.
  * Threads:   one thread.
- * Errors:    diagnostics for anything unknown, planned, missing or of the wrong kind.
+ * Errors:    diagnostics for anything unknown, missing or of the wrong kind.
  */
 #ifndef RULES_FIELDS_H
 #define RULES_FIELDS_H
@@ -31,7 +31,7 @@ typedef void rules_field_fn(struct rules_parse *parse, const struct yamltree_nod
 
 struct rules_field {
     const char *name;
-    rules_field_fn *read; /* NULL: planned, not built yet */
+    rules_field_fn *read;
     bool is_required;
 };
 
@@ -69,7 +69,7 @@ struct rules_bytes rules_node_bytes(const struct yamltree_node *node);
 /** One of the words that a field can be. */
 struct rules_choice {
     const char *name;
-    int value; /* -1: planned, not built yet */
+    int value; /* from 0 on */
 };
 
 /** @return the value of the word that a node holds, or -1 (reported) */
@@ -114,7 +114,7 @@ void rules_rule_read(struct rules_parse *parse, const struct yamltree_node *node
 const char *rules_field_twin(const char *name);
 
 /** @return whether a text is the name of a field that a rule can have */
-bool rules_is_rule_field(struct rules_parse *parse, const struct yamltree_node *node);
+bool rules_is_rule_field(const char *name);
 
 /** Report what stands twice in a list, when all files are read. */
 void rules_lists_check(struct rules_parse *parse);

@@ -5,6 +5,7 @@
 #include "rules/code.h"
 #include "rules/compile.h"
 #include "rules/include.h"
+#include "rules/words.h"
 
 struct rules_file {
     struct rules_arena arena; /* holds the file itself */
@@ -166,10 +167,13 @@ bool rules_file_is_local(const struct rules_file *file, struct rules_diags *diag
     const struct rules_ast *ast = rules_file_ast(file);
 
     for (uint32_t i = 0; i < ast->n_rules; i++) {
-        if (ast->rules[i].store == RULES_STORE_REDIS) {
-            rules_file_diag(file, diags, RULES_ERROR, ast->rules[i].store_mark,
+        const struct rules_ast_rule *rule = &ast->rules[i];
+
+        if (rule->store != RULES_STORE_LOCAL) {
+            rules_file_diag(file, diags, RULES_ERROR, rule->store_mark,
                             rules_code_store_not_there,
-                            "store: redis, and agent.yaml has no 'redis'");
+                            "store: %s, and agent.yaml has no 'redis'",
+                            rules_store_name(rule->store));
             return false;
         }
     }

@@ -10,7 +10,7 @@ static void required_field_check(struct rules_parse *parse,
                                  const struct yamltree_node *node)
 {
     if (rules_node_is(parse, node, YAMLTREE_SCALAR, "a field to require")
-        && !rules_is_rule_field(parse, node)) {
+        && !rules_is_rule_field(node->text)) {
         RULES_FAIL(parse, node->mark, rules_code_bad_choice,
                    "'%.64s' is no field of a rule", node->text);
     }

@@ -231,6 +231,7 @@ void rules_defaults_read(struct rules_parse *parse, const struct yamltree_node *
         .is_advertised = true,
         .ip_prefix = RULES_IP_PREFIX_DEFAULT,
         .cost = {.min = 1, .max = 1},
+        .n_shards = 1,
         .on_store_failure = {.share_permyriad = 10000},
         .review_by_s = RULES_NEVER_S,
         .expires_s = RULES_NEVER_S};
@@ -249,17 +250,12 @@ void rules_defaults_read(struct rules_parse *parse, const struct yamltree_node *
     }
 }
 
-bool rules_is_rule_field(struct rules_parse *parse, const struct yamltree_node *node)
+bool rules_is_rule_field(const char *name)
 {
     for (size_t i = 0; i < N_RULE_FIELDS; i++) {
-        if (strcmp(rule_fields[i].name, node->text) != 0) {
-            continue;
+        if (strcmp(rule_fields[i].name, name) == 0) {
+            return true;
         }
-        if (rule_fields[i].read == NULL) {
-            RULES_FAIL(parse, node->mark, rules_code_not_yet,
-                       "'%s' is planned but not built yet", node->text);
-        }
-        return true;
     }
     return false;
 }

@@ -11,14 +11,13 @@ void rules_field_store(struct rules_parse *parse, const struct yamltree_node *no
 {
     static const struct rules_choice stores[] = {{"local", RULES_STORE_LOCAL},
                                                  {"redis", RULES_STORE_REDIS},
-                                                 {"lease", -1},
-                                                 {"sync", -1}};
+                                                 {"lease", RULES_STORE_LEASE},
+                                                 {"sync", RULES_STORE_SYNC}};
     struct rules_ast_rule *rule = into;
+    int value = RULES_CHOICE_READ(parse, node, stores);
 
     rule->store_mark = node->mark;
-    rule->store = RULES_CHOICE_READ(parse, node, stores) == RULES_STORE_REDIS
-                      ? RULES_STORE_REDIS
-                      : RULES_STORE_LOCAL;
+    rule->store = value < 0 ? RULES_STORE_LOCAL : (enum rules_store)value;
 }
 
 static void read_local(struct rules_parse *parse, const struct yamltree_node *node,

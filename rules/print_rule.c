@@ -495,8 +495,7 @@ static enum rules_said said_store(const struct rules_ast_rule *rule)
 static void print_store(struct rules_printer *printer,
                         const struct rules_ast_rule *rule)
 {
-    yamlprint_string(&printer->yaml,
-                     rule->store == RULES_STORE_REDIS ? "redis" : "local");
+    yamlprint_string(&printer->yaml, rules_store_name(rule->store));
 }
 
 static enum rules_said said_failure(const struct rules_ast_rule *rule)

@@ -38,6 +38,7 @@ enum {
     RULES_PLANS_MAX = 64,       /* of a rule */
     RULES_VARIANTS_MAX = 50000, /* limits of a set, with those that plans make */
     RULES_MATCHES_MAX = 64,     /* rules that match one request, before overrides */
+    RULES_SHARDS_MAX = 64,      /* of a rule */
     RULES_KEY_PARTS_MAX = 6,
     RULES_KEY_LINKS_MAX = 8,     /* descriptors in a chain: a | b */
     RULES_KEY_BYTES_MAX = 1024,  /* one encoded key: key.h says how it stays below */
@@ -100,7 +101,9 @@ enum rules_mode {
 /** Where the counters of a rule live. */
 enum rules_store {
     RULES_STORE_LOCAL = 0, /* on this host */
-    RULES_STORE_REDIS,     /* for all hosts */
+    RULES_STORE_REDIS,     /* for all hosts, in Redis: asked about each request */
+    RULES_STORE_LEASE,     /* the same; hosts take blocks ahead, and spend those */
+    RULES_STORE_SYNC,      /* the same; hosts count, and exchange what they counted */
 };
 
 /** What a rule does while its store does not answer. */
@@ -161,6 +164,7 @@ struct rules_rule {
     bool is_keyed;              /* false for key: [] */
     bool is_key_hashed;         /* key values are secrets: never shown as they are */
     enum rules_store store;
+    uint32_t n_shards;  /* counters that share a limit, 1 to RULES_SHARDS_MAX */
     int64_t cost_max;   /* the most that one request can be charged */
     uint32_t tag_parts; /* bit i: part i of the key is of the tag; 0: no tag */
     struct rules_failure on_store_failure;

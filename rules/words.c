@@ -34,6 +34,18 @@ const char *rules_no_key_name(enum rules_no_key no_key)
     return names[no_key];
 }
 
+const char *rules_store_name(enum rules_store store)
+{
+    static const char *const names[] = {
+        [RULES_STORE_LOCAL] = "local",
+        [RULES_STORE_REDIS] = "redis",
+        [RULES_STORE_LEASE] = "lease",
+        [RULES_STORE_SYNC] = "sync",
+    };
+
+    return names[store];
+}
+
 const char *rules_failure_policy_name(enum rules_failure_policy policy)
 {
     static const char *const names[] = {

@@ -9,6 +9,7 @@
 const char *rules_algorithm_name(enum rules_algorithm algorithm);
 const char *rules_action_name(enum rules_action action);
 const char *rules_no_key_name(enum rules_no_key no_key);
+const char *rules_store_name(enum rules_store store);
 const char *rules_failure_policy_name(enum rules_failure_policy policy);
 
 #endif

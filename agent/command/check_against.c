@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "rules/table.h"
+#include "rules/words.h"
 
 #include "agent/command/words.h"
 
@@ -158,7 +159,7 @@ static void write_store(const struct rules_ast *ast, const struct rules_ast_rule
                         FILE *out)
 {
     (void)ast;
-    (void)fputs(rule->store == RULES_STORE_LOCAL ? "local" : "redis", out);
+    (void)fputs(rules_store_name(rule->store), out);
 }
 
 static void write_failure(const struct rules_ast *ast,

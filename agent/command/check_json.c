@@ -1,5 +1,7 @@
 #include <stdlib.h>
 
+#include "rules/words.h"
+
 #include "agent/command/check.h"
 #include "agent/command/check_bound.h"
 #include "agent/command/document.h"
@@ -136,8 +138,7 @@ static void set_what(const struct writer *w, json_t *object,
 {
     set_written(w, object, "cost", rule, words_cost);
     set_written(w, object, "charge", rule, words_charge);
-    document_set_text(w->document, object, "store",
-                      rule->store == RULES_STORE_LOCAL ? "local" : "redis");
+    document_set_text(w->document, object, "store", rules_store_name(rule->store));
     document_set_text(w->document, object, "action", words_action(rule->action));
     document_set(w->document, object, "soft",
                  rule->soft_permyriad > 0

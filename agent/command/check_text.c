@@ -182,10 +182,14 @@ static void print_cost(const struct printer *p, const struct rules_ast_rule *rul
 
 static void print_action(const struct printer *p, const struct rules_ast_rule *rule)
 {
+    static const char *const stores[] = {
+        [RULES_STORE_LOCAL] = "local: each host counts for itself",
+        [RULES_STORE_REDIS] = "redis: all hosts count together",
+        [RULES_STORE_LEASE] = "lease: hosts spend blocks of what all count together",
+        [RULES_STORE_SYNC] = "sync: hosts exchange what each counted",
+    };
     begin(p, "store");
-    (void)fputs(rule->store == RULES_STORE_LOCAL ? "local: each host counts for itself"
-                                                 : "redis: all hosts count together",
-                p->out);
+    (void)fputs(stores[rule->store], p->out);
     end(p);
     begin(p, "action");
     (void)fputs(words_action(rule->action), p->out);

@@ -94,7 +94,7 @@ static void print_counter(struct asked *asked, const struct rules_limit *limit)
         return;
     }
     asked->has_key_of_rule = true;
-    if (limit->rule->store == RULES_STORE_REDIS) { /* it is not asked for this */
+    if (limit->rule->store != RULES_STORE_LOCAL) { /* it is not asked for this */
         print_remote(asked, limit, key);
         return;
     }

@@ -135,6 +135,21 @@ static enum store_policy policy_of(enum rules_failure_policy policy)
     NEVER("policy");
 }
 
+static enum store_kind kind_of(enum rules_store store)
+{
+    switch (store) {
+    case RULES_STORE_REDIS:
+        return STORE_KIND_REDIS;
+    case RULES_STORE_LEASE:
+        return STORE_KIND_LEASE;
+    case RULES_STORE_SYNC:
+        return STORE_KIND_SYNC;
+    case RULES_STORE_LOCAL:
+        break; /* has no home */
+    }
+    NEVER("store");
+}
+
 static void init_form(const struct decide_set *set, struct decide_home *home,
                       const struct decide_limit *limit, const struct rules_limit *rules)
 {
@@ -164,6 +179,8 @@ static const struct decide_home *make_home(struct decide_set *set,
         return NULL;
     }
     struct decide_home *home = &set->homes[set->n_homes++];
+    home->home.kind = kind_of(rules->rule->store);
+    home->home.n_shards = rules->rule->n_shards;
     home->home.policy = policy_of(rules->rule->on_store_failure.policy);
     home->home.share = rules->rule->on_store_failure.share_permyriad;
     fallback_init(&home->home.fallback, &limit->limit,

@@ -65,8 +65,17 @@ enum store_policy {
     STORE_POLICY_CLOSED,
 };
 
+/** How hosts share a counter; its name and its state in Redis are the same. */
+enum store_kind {
+    STORE_KIND_REDIS = 0, /* asked about each charge */
+    STORE_KIND_LEASE,     /* asked for blocks, which are spent here */
+    STORE_KIND_SYNC,      /* counted here, and exchanged */
+};
+
 /** Of a limit that is not counted on this host alone. */
 struct store_home {
+    enum store_kind kind;
+    unsigned n_shards; /* counters that share the limit, at least 1 */
     enum store_policy policy;
     int share; /* of policy local, in 1/FALLBACK_SHARE_WHOLE */
     struct fallback fallback;

@@ -53,6 +53,7 @@ void fleet_limit_init(struct fleet_limit *limit, const struct limit *what,
     limit->is_local = is_local;
     (void)snprintf(limit->name, sizeof(limit->name), "%s", name);
     memcpy(limit->id, name, strnlen(name, sizeof(limit->id)));
+    limit->home.n_shards = 1;
     limit->home.share = FALLBACK_SHARE_WHOLE;
     memcpy(limit->home.fallback_id, limit->id, sizeof(limit->id));
     limit->home.fallback_id[0] ^= 0xff;

@@ -128,6 +128,44 @@ static void without_calendars_there_is_nothing_to_keep(void **context)
     assert_false(decide_set_keep_calendars(&none, now, NOON_US));
 }
 
+static const char HOMES[] =
+    "version: 1\n"
+    "domain: api\n"
+    "rules:\n"
+    "- { name: here, key: [key], limit: { requests: 10, per: 60s } }\n"
+    "- { name: asked, key: [key], limit: { requests: 10, per: 60s }, store: redis }\n"
+    "- { name: leased, key: [key], limit: { requests: 10, per: 60s }, store: lease,\n"
+    "    plans: { gold: 10x } }\n"
+    "- { name: exchanged, key: [key], limit: { requests: 10, per: 60s }, store: sync }\n";
+
+static const struct decide_home *home_of(const struct decide_set *set, const char *name)
+{
+    uint32_t i = 0;
+    while (strcmp(set->limits[i].name, name) != 0) {
+        i++;
+        assert_true(i < rules_set_n_limits(set->rules));
+    }
+    return set->limits[i].home;
+}
+
+static void each_store_has_its_kind(void **context)
+{
+    static struct decider d;
+    (void)context;
+    assert_true(decider_init(&d, HOMES));
+    const struct decide_set *set = set_of(&d);
+    assert_null(home_of(set, "here"));
+    assert_int_equal(home_of(set, "asked")->home.kind, STORE_KIND_REDIS);
+    assert_int_equal(home_of(set, "asked")->home.n_shards, 1);
+    assert_int_equal(home_of(set, "leased")->home.kind, STORE_KIND_LEASE);
+    assert_int_equal(home_of(set, "exchanged")->home.kind, STORE_KIND_SYNC);
+    const struct decide_limit
+        *gold = &set->limits[rules_set_n_variants(set->rules) - 1];
+    assert_int_equal(gold->limit.requests, 100);
+    assert_int_equal(gold->home->home.kind, STORE_KIND_LEASE);
+    decider_fini(&d);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -140,6 +178,7 @@ int main(void)
                                         tear_down),
         cmocka_unit_test_setup_teardown(without_calendars_there_is_nothing_to_keep,
                                         set_up, tear_down),
+        cmocka_unit_test(each_store_has_its_kind),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -95,7 +95,6 @@ static const struct fault faults[] = {
     {KEY("[]\n  mode: {enforce: 5%}"), "share-without-key", 6, 8},
     {WITH("  mode: [shadow]\n"), "bad-type", 7, 9},
     {WITH("  advertise: yes\n"), "bad-choice", 7, 14},
-    {WITH("  store: lease\n"), "not-yet", 7, 10},
     {WITH("  store: disk\n"), "bad-choice", 7, 10},
     {WITH("  review_by: soon\n"), "bad-time", 7, 14},
     {WITH("  expires: 2027-02-30\n"), "bad-time", 7, 12},
