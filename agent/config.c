@@ -430,8 +430,9 @@ static void read_log(struct config_reader *reader, const struct yamltree_node *n
       "of the fleet: digests of keys in Redis are made with it")                        \
     X(redis, config_read_redis, "left out",                                             \
       "{addresses, cluster, sentinel, user, password_file, tls, ...}")                  \
-    X(lease, NULL, "", "")                                                              \
-    X(sync, NULL, "", "")
+    X(lease, config_read_lease, "{share: 5%, horizon: 1s, ttl: 2s}",                    \
+      "of the blocks of store: lease")                                                  \
+    X(sync, config_read_sync, "{interval: 100ms}", "of the exchanges of store: sync")
 
 static const struct config_field fields[] = {
 #define X(name, read, default_text, help) {#name, read, default_text, help},
@@ -504,6 +505,10 @@ void config_init(struct config *config)
         .log_level = LOG_LEVEL_INFO,
         .deadline_us = DECIDE_DEADLINE_US,
         .redis = {.prefix = "rl", .slow_us = 2 * US_PER_MS},
+        .lease_share = 500,
+        .lease_horizon_us = US_PER_S,
+        .lease_ttl_us = 2 * US_PER_S,
+        .sync_interval_us = 100 * US_PER_MS,
     };
 }
 

@@ -33,6 +33,12 @@ enum {
     CONFIG_DEADLINE_MS_MIN = 2, /* timers are late by up to 1 ms */
     CONFIG_DEADLINE_MS_MAX = 1000,
     CONFIG_DATABASE_MAX = 65535,
+    CONFIG_LEASE_SHARE_MAX = 5000, /* 1/10000 */
+    CONFIG_HORIZON_US_MIN = 10000,
+    CONFIG_TTL_US_MIN = 500000, /* several round trips, also where the loop was late */
+    CONFIG_TTL_US_MAX = 60000000,
+    CONFIG_INTERVAL_US_MIN = 10000,
+    CONFIG_INTERVAL_US_MAX = 10000000,
 };
 
 /** Where to listen when nothing says otherwise. */
@@ -82,6 +88,10 @@ struct config {
     char secret_file[CONFIG_PATH_BYTES_MAX]; /* empty: none */
     int64_t deadline_us;
     struct config_redis redis;
+    int32_t lease_share; /* of a limit, that all hosts hold in blocks, in 1/10000 */
+    int64_t lease_horizon_us; /* for how long a block lasts at the rate of its host */
+    int64_t lease_ttl_us;     /* after that what is left of it is taken back */
+    int64_t sync_interval_us; /* between exchanges */
 };
 
 void config_init(struct config *config);

@@ -59,7 +59,9 @@ void config_each(struct config_reader *reader, const struct yamltree_node *node,
 void config_fields(struct config_reader *reader, const struct yamltree_node *node,
                    const struct config_field *fields, size_t n);
 
-/** Read `redis`. */
+/** Read the field of that name. */
 config_read_fn config_read_redis;
+config_read_fn config_read_lease;
+config_read_fn config_read_sync;
 
 #endif

@@ -142,7 +142,23 @@ static void every_error_has_a_place(void **context)
         {"runtime: [{path: /x, nonsense: 1}]\n", ":1:22:", "unknown-field"},
         {"log: debug\n", ":1:6:", "bad-value"},
         {"log: {level: loud}\n", ":1:14:", "bad-value"},
-        {"lease: {}\n", ":1:1:", "not-yet"},
+        {"http: 127.0.0.1:80\n", ":1:1:", "not-yet"},
+        {"lease: 5%\n", ":1:8:", "bad-value"},
+        {"lease: {shares: 5%}\n", ":1:9:", "unknown-field"},
+        {"lease: {share: 5}\n", ":1:16:", "bad-value"},
+        {"lease: {share: [5%]}\n", ":1:16:", "bad-value"},
+        {"lease: {share: 0%}\n", ":1:16:", "bad-value"},
+        {"lease: {share: 50.01%}\n", ":1:16:", "bad-value"},
+        {"lease: {horizon: 9ms}\n", ":1:18:", "bad-value"},
+        {"lease: {horizon: 61s, ttl: 60s}\n", ":1:18:", "bad-value"},
+        {"lease: {horizon: 2001ms}\n", ":1:8:", "not longer than ttl"},
+        {"lease: {ttl: 2}\n", ":1:14:", "bad-value"},
+        {"lease: {ttl: 499ms}\n", ":1:14:", "bad-value"},
+        {"lease: {ttl: 61s}\n", ":1:14:", "bad-value"},
+        {"sync: {interval: 9ms}\n", ":1:18:", "bad-value"},
+        {"sync: {interval: 11s}\n", ":1:18:", "bad-value"},
+        {"sync: {interval: [1s]}\n", ":1:18:", "bad-value"},
+        {"sync: {intervall: 1s}\n", ":1:8:", "unknown-field"},
         {"deadline_ms: 1\n", ":1:14:", "bad-value"},
         {"deadline_ms: 1001\n", ":1:14:", "bad-value"},
         {"secret_file: ''\n", ":1:14:", "bad-value"},
@@ -224,6 +240,29 @@ static void redis_is_read(void **context)
     assert_false(redis->is_given);
 }
 
+static void lease_and_sync_are_read(void **context)
+{
+    (void)context;
+    struct config config;
+    assert_true(read_text(&config, "lease: {share: 0.01%, horizon: 10ms, ttl: 500ms}\n"
+                                   "sync: {interval: 10ms}\n"));
+    assert_int_equal(config.lease_share, 1);
+    assert_int_equal(config.lease_horizon_us, 10000);
+    assert_int_equal(config.lease_ttl_us, 500000);
+    assert_int_equal(config.sync_interval_us, 10000);
+    assert_true(read_text(&config, "lease: {share: 50%, horizon: 1m, ttl: 60s}\n"
+                                   "sync: {interval: 10s}\n"));
+    assert_int_equal(config.lease_share, 5000);
+    assert_int_equal(config.lease_horizon_us, 60000000);
+    assert_int_equal(config.lease_ttl_us, 60000000);
+    assert_int_equal(config.sync_interval_us, 10000000);
+    assert_true(read_text(&config, "lease: {ttl: 3s}\n"));
+    assert_int_equal(config.lease_share, 500);
+    assert_int_equal(config.lease_horizon_us, 1000000);
+    assert_int_equal(config.lease_ttl_us, 3000000);
+    assert_int_equal(config.sync_interval_us, 100000);
+}
+
 static void all_errors_in_one_run_and_a_hint(void **context)
 {
     (void)context;
@@ -252,6 +291,7 @@ int main(void)
         cmocka_unit_test(jitter_in_all_its_spellings),
         cmocka_unit_test(every_error_has_a_place),
         cmocka_unit_test(redis_is_read),
+        cmocka_unit_test(lease_and_sync_are_read),
         cmocka_unit_test(all_errors_in_one_run_and_a_hint),
         cmocka_unit_test(missing_file),
     };
