@@ -175,10 +175,26 @@ static void go_down(struct link *l, const char *why)
     l->owner.down(l, why, l->owner.data);
 }
 
+/* @return TRANSPORT_OK when all of it is written */
+static enum transport_status write_out(struct link *l)
+{
+    enum transport_status status = TRANSPORT_OK;
+    while (status == TRANSPORT_OK && l->out_pos < l->out_len) {
+        size_t n = 0;
+        status = transport_write(&l->transport, l->out + l->out_pos,
+                                 l->out_len - l->out_pos, &n);
+        l->out_pos += status == TRANSPORT_OK ? n : 0;
+    }
+    return status;
+}
+
 void link_free(struct link *l)
 {
     if (l == NULL) {
         return;
+    }
+    if (link_is_ready(l)) {
+        (void)write_out(l);
     }
     disconnect(l);
     end_requests(l);
@@ -233,21 +249,12 @@ static void write_greeting(struct link *l)
 static void flush(struct link *l)
 {
     int events = EV_READ;
-    while (l->out_pos < l->out_len) {
-        size_t n = 0;
-        enum transport_status status = transport_write(&l->transport,
-                                                       l->out + l->out_pos,
-                                                       l->out_len - l->out_pos, &n);
-        if (status == TRANSPORT_END) {
-            go_down(l, l->transport.why);
-            return;
-        }
-        if (status != TRANSPORT_OK) {
-            events |= status == TRANSPORT_WRITABLE ? EV_WRITE : 0;
-            break;
-        }
-        l->out_pos += n;
+    enum transport_status status = write_out(l);
+    if (status == TRANSPORT_END) {
+        go_down(l, l->transport.why);
+        return;
     }
+    events |= status == TRANSPORT_WRITABLE ? EV_WRITE : 0;
     if (l->out_pos == l->out_len) {
         /* Of a greeting: the password goes no further. */
         explicit_bzero(l->out, l->state == LINK_GREETING ? l->out_len : 0);
