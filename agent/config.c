@@ -421,7 +421,7 @@ static void read_log(struct config_reader *reader, const struct yamltree_node *n
     X(runtime, read_runtime, "left out", "runtime sockets: a path or {path, mode}")     \
     X(log, read_log, "{level: info}", "{level: error}, warning, info or debug")         \
     X(nodes, read_nodes, "1",                                                           \
-      "hosts that share the traffic, each with counters of its own: for check")         \
+      "hosts that share the traffic: for check, and until Redis says how many")         \
     X(deadline_ms, read_deadline, "5",                                                  \
       "from a whole question to its answer, whatever Redis does; below HAProxy's "      \
       "timeout processing")                                                             \
@@ -496,7 +496,6 @@ void config_init(struct config *config)
 {
     *config = (struct config){
         .n_workers = 2,
-        .n_nodes = 1,
         .memory_bytes = (size_t)64 * 1024 * 1024,
         .retry_jitter_permille = 100,
         .variables = variables_default(),

@@ -76,7 +76,7 @@ struct config {
     unsigned n_runtimes;
     struct address runtimes[CONFIG_RUNTIMES_MAX];
     unsigned n_workers;
-    unsigned n_nodes; /* of the fleet */
+    unsigned n_nodes; /* of the fleet; 0: not given */
     size_t memory_bytes;
     int32_t retry_jitter_permille;
     variable_set variables; /* what `variables:` says, or the default */

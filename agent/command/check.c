@@ -145,7 +145,7 @@ static bool read_config(struct check_options *options)
     options->deadline_us = config.deadline_us;
     options->is_redis_missing = options->config_path != NULL && !config.redis.is_given;
     if (options->load.n_hosts == 0) {
-        options->load.n_hosts = config.n_nodes;
+        options->load.n_hosts = config.n_nodes > 0 ? config.n_nodes : 1;
     }
     return true;
 }

@@ -15,6 +15,7 @@
 #include "rules/rules.h"
 
 #include "agent/clock.h"
+#include "agent/control/agents.h"
 #include "agent/control/rulebook.h"
 #include "agent/control/service.h"
 #include "agent/control/show.h"
@@ -44,6 +45,7 @@ struct daemon {
     bool has_periodic_state;
     struct store *store; /* of this host */
     struct stores stores;
+    struct agents agents;
     struct worker_stores worker_stores;
     struct ev_loop *loop;
     struct server *server;
@@ -400,6 +402,26 @@ static bool init_upgrade(struct daemon *daemon)
     return upgrade_init(&daemon->upgrade, &parts);
 }
 
+static bool open_stores(struct daemon *daemon)
+{
+    bool has_redis = daemon->config->redis.is_given;
+    struct stores_options options = {
+        .config = daemon->config,
+        .local = daemon->store,
+        .n_agents = has_redis ? agents_recall(&daemon->agents, daemon->config) : 0,
+        .secret = daemon->options.jitter.secret,
+    };
+    return stores_open(&daemon->stores, &options);
+}
+
+static bool start_agents(struct daemon *daemon)
+{
+    return daemon->stores.health == NULL
+           || agents_start(&daemon->agents, daemon->config,
+                           rulebook_counters(daemon->rulebook), daemon->stores.health,
+                           daemon->loop);
+}
+
 static bool daemon_start(struct daemon *daemon)
 {
     make_options(daemon);
@@ -416,7 +438,7 @@ static bool daemon_start(struct daemon *daemon)
                                          ? daemon->config->redis.prefix
                                          : NULL);
     if (daemon->rulebook == NULL || !open_state(daemon) || !make_store(daemon)
-        || !stores_open(&daemon->stores, daemon->config, daemon->store)) {
+        || !open_stores(daemon)) {
         return false;
     }
     restore_counters(daemon);
@@ -430,7 +452,7 @@ static bool daemon_start(struct daemon *daemon)
     rulebook_keep_calendars(daemon->rulebook);
     start_signals(daemon);
     if (!start_server(daemon) || !start_runtimes(daemon) || !start_state(daemon)
-        || !init_upgrade(daemon)) {
+        || !start_agents(daemon) || !init_upgrade(daemon)) {
         return false;
     }
     rulebook_start(daemon->rulebook, daemon->loop, daemon->server, on_rules_changed,
@@ -452,6 +474,9 @@ static void daemon_release(struct daemon *daemon, bool has_counters)
     for (unsigned i = 0; i < daemon->n_runtimes; i++) {
         runtime_stop(daemon->runtimes[i]);
     }
+    if (has_counters) {
+        stores_leave(&daemon->stores);
+    }
     if (daemon->server != NULL) {
         server_stop(daemon->server);
         server_free(daemon->server);
@@ -460,6 +485,7 @@ static void daemon_release(struct daemon *daemon, bool has_counters)
         state_write(daemon->state, daemon->store);
     }
     state_free(daemon->state);
+    agents_stop(&daemon->agents);
     if (daemon->loop != NULL) {
         service_fini(&daemon->service);
         for (int i = 0; i < SIGNALS_HANDLED; i++) {

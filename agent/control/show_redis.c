@@ -7,6 +7,7 @@
 void show_redis_nodes(struct health *health, FILE *out)
 {
     struct instant now = clock_now();
+    (void)fprintf(out, "agents=%u\n", health_n_agents(health));
     for (unsigned i = 0; i < health_n_nodes(health); i++) {
         struct breaker_status status = health_status(health, i, now);
         (void)fprintf(out, "node=%u breaker=%s cause=\"%s\" opened=%" PRIu64 "\n", i,
@@ -52,5 +53,8 @@ void show_redis_metrics(struct health *health, FILE *out)
     }
     metrics_print_one(out, "store_breakers_open", "gauge",
                       "Redis nodes that are not, or not fully, asked", n_open);
+    metrics_print_one(out, "store_agents", "gauge",
+                      "Agents that share the traffic, this one included",
+                      health_n_agents(health));
     print_round_trips(health, out);
 }

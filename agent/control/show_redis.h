@@ -8,7 +8,8 @@
 
 #include "agent/store/health.h"
 
-/** One line for each node: number, state, why it was left last and how often. */
+/** How many agents there are; then a line for each node: number, state, why it was left last
+ * and how often. */
 void show_redis_nodes(struct health *health, FILE *out);
 
 /** The metrics of the store. */

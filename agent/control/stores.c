@@ -4,6 +4,7 @@
 
 #include <sodium.h>
 
+#include "agent/decide/retry.h"
 #include "agent/log.h"
 #include "agent/redis/script.h"
 #include "agent/redis/secret.h"
@@ -52,11 +53,21 @@ static void set_script(struct link_script *to, const struct script *script)
     link_script_name(to);
 }
 
+static void name_agent(struct stores *stores, const uint8_t *secret)
+{
+    static const char what[] = "agent";
+    uint8_t name[STORES_NAME_BYTES];
+    (void)crypto_generichash(name, sizeof(name), (const uint8_t *)what,
+                             sizeof(what) - 1, secret, RETRY_SECRET_BYTES);
+    (void)sodium_bin2hex(stores->name, sizeof(stores->name), name, sizeof(name));
+}
+
 static void set_options(struct stores *stores)
 {
     const struct config_redis *config = stores->config;
     set_script(&stores->scripts[REDIS_SCRIPT_TAKE], &script_take);
     set_script(&stores->scripts[REDIS_SCRIPT_SETTLE], &script_settle);
+    set_script(&stores->scripts[REDIS_SCRIPT_BEAT], &script_beat);
     stores->options = (struct redis_options){
         .mode = config->mode,
         .n_endpoints = config->n_endpoints,
@@ -76,10 +87,10 @@ static void set_options(struct stores *stores)
     };
 }
 
-bool stores_open(struct stores *stores, const struct config *config,
-                 struct store *local)
+bool stores_open(struct stores *stores, const struct stores_options *options)
 {
-    stores->local = local;
+    const struct config *config = options->config;
+    stores->local = options->local;
     if (!config->redis.is_given) {
         return true;
     }
@@ -90,7 +101,8 @@ bool stores_open(struct stores *stores, const struct config *config,
         || !open_tls(stores)) {
         return false;
     }
-    stores->health = health_new(config->redis.slow_us, config->n_nodes, clock_now());
+    stores->health = health_new(config->redis.slow_us, options->n_agents, clock_now());
+    name_agent(stores, options->secret);
     set_options(stores);
     stores->redis = redis_new(&stores->options);
     if (stores->health == NULL || stores->redis == NULL) {
@@ -109,6 +121,17 @@ void stores_close(struct stores *stores)
     tls_free(stores->tls);
     secret_free(stores->password);
     secret_free(stores->sentinel_password);
+}
+
+static void start_beat(struct stores *stores)
+{
+    struct beat_options options = {
+        .seam = router_seam(stores->workers[0].router),
+        .health = stores->health,
+        .prefix = stores->config->prefix,
+        .name = stores->name,
+    };
+    beat_start(&stores->beat, &options);
 }
 
 struct store *stores_attach(struct stores *stores, unsigned worker,
@@ -135,13 +158,24 @@ struct store *stores_attach(struct stores *stores, unsigned worker,
     if (stores->workers[worker].store == NULL) {
         log_error("worker %u: out of memory", worker);
     }
+    if (worker == 0) {
+        start_beat(stores);
+    }
     return stores->workers[worker].store;
+}
+
+void stores_leave(struct stores *stores)
+{
+    stores->is_leaving = true;
 }
 
 /* What is under way ends by the router's end, and the store hears of it. */
 void stores_detach(struct stores *stores, unsigned worker)
 {
     if (stores->workers[worker].router != NULL) {
+        if (worker == 0 && stores->is_leaving) {
+            beat_leave(&stores->beat);
+        }
         router_free(stores->workers[worker].router);
         stores->workers[worker].router = NULL;
     }

@@ -3,8 +3,10 @@
  *
  * Model:     without `redis` in agent.yaml all workers share the local store. With it each
  *            worker has a store of its own, which asks Redis by a router on the worker's
- *            loop and counts locally in the shared one.
- * Ownership: stores_open / stores_close, after the workers. Borrows config and local store.
+ *            loop and counts locally in the shared one. The first worker says in Redis that
+ *            the agent lives. Its name there is the successor's, too: in an upgrade the two
+ *            are one.
+ * Ownership: stores_open / stores_close, after the workers. Borrows what is in the options.
  * Threads:   the main thread; stores_attach before its worker's thread is started,
  *            stores_detach after it has ended.
  * Errors:    log lines.
@@ -18,8 +20,13 @@
 #include "agent/redis/link.h"
 #include "agent/redis/router.h"
 #include "agent/redis/tls.h"
+#include "agent/store/beat.h"
 #include "agent/store/health.h"
 #include "agent/store/redis.h"
+
+enum {
+    STORES_NAME_BYTES = 16, /* of an agent, in binary */
+};
 
 struct stores {
     const struct config_redis *config; /* NULL: there is no Redis */
@@ -31,20 +38,33 @@ struct stores {
     char *sentinel_password;
     struct link_script scripts[REDIS_SCRIPTS_N];
     struct redis_options options;
+    struct beat beat; /* the first worker's */
+    char name[2 * STORES_NAME_BYTES + 1];
+    bool is_leaving;
     struct {
         struct router *router;
         struct store *store;
     } workers[SERVER_WORKERS_MAX];
 };
 
+struct stores_options {
+    const struct config *config;
+    struct store *local;
+    unsigned n_agents; /* to go by until Redis says more; 0: nobody knows */
+    const uint8_t
+        *secret; /* RETRY_SECRET_BYTES: which a successor has, and nobody else */
+};
+
 /** @param stores  zeroed. @return false, with a log line, when it cannot be */
-MUST_USE bool stores_open(struct stores *stores, const struct config *config,
-                          struct store *local);
+MUST_USE bool stores_open(struct stores *stores, const struct stores_options *options);
 void stores_close(struct stores *stores);
 
 /** @return the store of a worker, whose loop this is; or NULL, with a log line */
 MUST_USE struct store *stores_attach(struct stores *stores, unsigned worker,
                                      struct ev_loop *loop);
+
+/** The agent ends, and no successor goes on: Redis is told when the first worker goes. */
+void stores_leave(struct stores *stores);
 
 /** The loop is about to go. */
 void stores_detach(struct stores *stores, unsigned worker);

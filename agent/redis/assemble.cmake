@@ -2,8 +2,8 @@
 #
 #   cmake -D NAME=SYMBOL -D OUTPUT=FILE.c -D CLOCK=FILE.lua -D DIR=agent -D BODY=FILE.lua -P assemble.cmake
 #
-# Each algorithm becomes the body of a function, which is called when a limit has it;
-# numbered as in enum limit_algorithm.
+# BODY=beat.lua stands on CLOCK alone, the others on all counters: each algorithm becomes the
+# body of a function, which is called when a limit has it; numbered as in enum limit_algorithm.
 set(algorithms sliding_window token_bucket fixed_window leaky_bucket sliding_log)
 
 file(READ ${CLOCK} clock)
@@ -23,6 +23,9 @@ endforeach()
 string(APPEND chain "    end\n    return algorithms[number]\nend\n")
 
 set(script "${clock}${limit}${chain}${counter}${body}")
+if(BODY MATCHES "/beat.lua$")
+    set(script "${clock}${body}")
+endif()
 string(SHA1 sha1 "${script}")
 string(LENGTH "${script}" bytes)
 string(HEX "${script}" hex)

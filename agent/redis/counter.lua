@@ -3,12 +3,6 @@
 -- A key is never trusted: what is no state of the algorithm counts as an untouched counter
 -- and is replaced.
 
--- Scripts that ask for the time are replicated by what they write; Redis before 7 has to be
--- told so.
-if redis.replicate_commands then
-    redis.replicate_commands()
-end
-
 local CHANGED, REPAIRED_VALUE, REPAIRED_TTL = 2, 4, 8 -- flags of a reply
 local CALENDAR = 128 -- flag of a limit
 local now = clock_now()

@@ -1,5 +1,5 @@
 /**
- * @file agent/redis/script.h  The Lua scripts that are the store's `take` and `settle`.
+ * @file agent/redis/script.h  The Lua scripts: the store's `take` and `settle`, and `beat`.
  *
  * Model:     each algorithm stands as limit/NAME.lua beside its C twin and gives the same
  *            answers; redis/take.lua and redis/settle.lua are what is done with them. The
@@ -33,9 +33,13 @@
  *            of the counter as it stands. settle: flags for each charge (2 changed, 4 as
  *            above).
  *
- *            Keys hold strings: the algorithm's letter and its numbers, binary. Each has a
- *            time to live, set with its value: a second longer than until it is as if
- *            untouched. Commands that scripts call: TIME MGET SET PTTL PEXPIRE DEL.
+ *            beat, which counts who lives: one key; "+NAME" lives, "-NAME" ends, "?" only
+ *            asks. The reply is an integer: how many live.
+ *
+ *            Counters are strings: the algorithm's letter and its numbers, binary. Each has
+ *            a time to live, set with its value: a second longer than until it is as if
+ *            untouched. Commands that scripts call: TIME MGET SET PTTL PEXPIRE DEL, and
+ *            beat ZADD ZREM ZREMRANGEBYSCORE ZCARD.
  * Ownership: writes into the caller's room; keeps nothing.
  * Threads:   no shared state.
  * Errors:    what a server says is checked in full: a reply of another shape, or with
@@ -59,6 +63,7 @@ struct script {
 
 extern const struct script script_take;
 extern const struct script script_settle;
+extern const struct script script_beat;
 
 enum {
     SCRIPT_LIMIT_BYTES_MIN = 22,

@@ -13,6 +13,12 @@ static const struct {
 #undef X
 };
 
+static void set_agents(struct health *health, unsigned n_agents)
+{
+    atomic_store_explicit(&health->n_agents, n_agents > 0 ? n_agents : 1,
+                          memory_order_relaxed);
+}
+
 struct health *health_new(int64_t slow_us, unsigned n_agents, struct instant now)
 {
     struct health *health = calloc(1, sizeof(*health));
@@ -22,7 +28,8 @@ struct health *health_new(int64_t slow_us, unsigned n_agents, struct instant now
     for (unsigned i = 0; i < SEAM_NODES_MAX; i++) {
         breaker_init(&health->breakers[i], slow_us, now);
     }
-    health_set_agents(health, n_agents);
+    set_agents(health, n_agents);
+    health_note_asked(health, now);
     return health;
 }
 
@@ -56,10 +63,28 @@ unsigned health_n_agents(const struct health *health)
     return atomic_load_explicit(&health->n_agents, memory_order_relaxed);
 }
 
-void health_set_agents(struct health *health, unsigned n_agents)
+/* Who sees that it was heard sees what. */
+void health_hear_agents(struct health *health, unsigned n_agents)
 {
-    atomic_store_explicit(&health->n_agents, n_agents > 0 ? n_agents : 1,
-                          memory_order_relaxed);
+    set_agents(health, n_agents);
+    atomic_store_explicit(&health->is_agents_heard, true, memory_order_release);
+}
+
+bool health_has_heard_agents(const struct health *health)
+{
+    return atomic_load_explicit(&health->is_agents_heard, memory_order_acquire);
+}
+
+void health_note_asked(struct health *health, struct instant now)
+{
+    atomic_store_explicit(&health->asked_at_us, now.us, memory_order_relaxed);
+}
+
+struct instant health_asked_at(const struct health *health)
+{
+    return (struct instant){
+        .us = atomic_load_explicit(&health->asked_at_us, memory_order_relaxed),
+    };
 }
 
 bool health_passes(struct health *health, unsigned node, struct instant now,

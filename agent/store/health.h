@@ -49,14 +49,19 @@ enum {
 struct health {
     struct breaker breakers[SEAM_NODES_MAX];
     _Atomic bool is_proven[SEAM_NODES_MAX]; /* has answered, ever */
-    _Atomic unsigned n_nodes;  /* of Redis that were asked: numbers below it */
-    _Atomic unsigned n_agents; /* alive, this one included; at least 1 */
+    _Atomic unsigned n_nodes;     /* of Redis that were asked: numbers below it */
+    _Atomic unsigned n_agents;    /* that share the traffic; at least 1 */
+    _Atomic bool is_agents_heard; /* from Redis */
+    _Atomic int64_t asked_at_us;  /* by HAProxy, last; or the start */
     _Atomic uint64_t counts[HEALTH_COUNTS_N];
     _Atomic uint64_t round_trips[HEALTH_SPANS_N];
     _Atomic uint64_t round_trips_us; /* sum */
 };
 
-/** @param slow_us  of breakers; 0: none is slow */
+/**
+ * @param slow_us   of breakers; 0: none is slow
+ * @param n_agents  to go by until Redis says how many there are; 0 is 1
+ */
 MUST_USE struct health *health_new(int64_t slow_us, unsigned n_agents,
                                    struct instant now);
 void health_free(struct health *health);
@@ -66,8 +71,16 @@ uint64_t health_get(const struct health *health, enum health_count count);
 const char *health_metric(enum health_count count);
 const char *health_help(enum health_count count);
 
+/** How many agents share the traffic, this one included: at least 1. */
 unsigned health_n_agents(const struct health *health);
-void health_set_agents(struct health *health, unsigned n_agents);
+
+/** What is made of what Redis says of that. */
+void health_hear_agents(struct health *health, unsigned n_agents);
+bool health_has_heard_agents(const struct health *health);
+
+/** HAProxy asked something. Done now and then, not for each request. */
+void health_note_asked(struct health *health, struct instant now);
+struct instant health_asked_at(const struct health *health);
 
 /** Whether a node is asked. One that is not known is. */
 bool health_passes(struct health *health, unsigned node, struct instant now,

@@ -36,6 +36,7 @@ enum {
 enum redis_script {
     REDIS_SCRIPT_TAKE = 0,
     REDIS_SCRIPT_SETTLE,
+    REDIS_SCRIPT_BEAT, /* beat.h */
     REDIS_SCRIPTS_N,
 };
 

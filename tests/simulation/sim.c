@@ -30,8 +30,16 @@ struct host {
     struct seam_timer *timers;
 };
 
+/** Who was heard of when, as beat.lua keeps it. */
+struct heard {
+    char name[64];
+    int64_t at_us;
+};
+
 struct node {
     struct store *store;
+    unsigned n_heard;
+    struct heard heard[SIM_HOSTS_MAX];
     enum sim_health health;
     int64_t skew_us;
 };
@@ -286,6 +294,34 @@ static void carry_out_settle(struct flight *flight, struct store *store,
     ENSURE(at == (const uint8_t *)flight->arg.ptr + flight->arg.len);
 }
 
+static void forget_heard(struct node *node, unsigned i)
+{
+    node->heard[i] = node->heard[--node->n_heard];
+}
+
+/* What beat.lua does, on the one key that there is of it. */
+static void carry_out_beat(struct flight *flight, struct node *node, struct instant now)
+{
+    static const int64_t lives_us = 3 * US_PER_S;
+    const char *text = flight->arg.ptr;
+    struct heard heard = {.at_us = now.us};
+    ENSURE(flight->n_keys == 1 && flight->arg.len >= 1
+           && flight->arg.len <= sizeof(heard.name));
+    memcpy(heard.name, text + 1, flight->arg.len - 1);
+    for (unsigned i = node->n_heard; i-- > 0;) {
+        int64_t age_us = now.us - node->heard[i].at_us;
+        if (age_us >= lives_us || age_us <= -lives_us
+            || strcmp(node->heard[i].name, heard.name) == 0) {
+            forget_heard(node, i);
+        }
+    }
+    if (text[0] == '+') {
+        ENSURE(node->n_heard < SIM_HOSTS_MAX);
+        node->heard[node->n_heard++] = heard;
+    }
+    say(flight, node->n_heard);
+}
+
 static unsigned host_slot(struct seam *seam, struct seam_bytes key);
 
 /* @return SEAM_ERROR_NONE where the node does what it is told */
@@ -306,13 +342,17 @@ static void carry_out(struct flight *flight)
     struct instant now = instant_add_us(sim->now, node->skew_us);
     sim->n_scripts[flight->script]++;
     flight->n_values = 0;
-    say(flight, 0); /* the array, below */
     flight->error = refusal(flight);
     if (flight->error != SEAM_ERROR_NONE) {
         flight->outcome = SEAM_ERROR;
         return;
     }
     flight->outcome = SEAM_OK;
+    if (flight->script == REDIS_SCRIPT_BEAT && node->health != SIM_BABBLING) {
+        carry_out_beat(flight, node, now);
+        return;
+    }
+    say(flight, 0); /* the array, below */
     if (node->health == SIM_BABBLING) {
         say(flight, 7);
     } else if (flight->script == REDIS_SCRIPT_TAKE) {
@@ -790,6 +830,7 @@ void sim_flush(struct sim *sim, unsigned node)
 {
     store_free(sim->nodes[node].store);
     sim->nodes[node].store = new_store();
+    sim->nodes[node].n_heard = 0;
 }
 
 void sim_move_slot(struct sim *sim, unsigned slot, unsigned node)

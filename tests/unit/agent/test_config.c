@@ -79,6 +79,7 @@ static void defaults(void **context)
     assert_int_equal(config.memory_bytes, 64 << 20);
     assert_int_equal(config.retry_jitter_permille, 100);
     assert_int_equal(config.n_listen, 0);
+    assert_int_equal(config.n_nodes, 0);
     assert_string_equal(config.state_dir, "");
     variable_set want = variables_default() | VARIABLE_BIT(VARIABLE_RATELIMIT)
                         | VARIABLE_BIT(VARIABLE_POLICY)

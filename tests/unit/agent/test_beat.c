@@ -1,0 +1,294 @@
+/* Agents that count each other through a Redis in virtual time. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "agent/store/beat.h"
+
+#include "tests/simulation/sim.h"
+
+enum {
+    AGENTS = 4
+};
+
+#define LIVES_US   (3 * US_PER_S) /* after a heartbeat, as beat.lua has it */
+#define FALLING_US (LIVES_US + HEAD_COUNT_FALL_US)
+#define A_BEAT_US  (BEAT_US + 10 * US_PER_MS)
+
+static struct sim *sim;
+static struct agent {
+    struct health *health;
+    struct beat beat;
+    char name[8];
+} agents[AGENTS];
+
+static int set_up(void **context)
+{
+    (void)context;
+    sim = sim_new(1, 1, AGENTS);
+    memset(agents, 0, sizeof(agents));
+    return 0;
+}
+
+static void be_asked(unsigned i)
+{
+    health_note_asked(agents[i].health, seam_now(sim_seam(sim, i)));
+}
+
+static int tear_down(void **context)
+{
+    (void)context;
+    sim_heal(sim);
+    for (unsigned i = 0; i < AGENTS; i++) {
+        if (agents[i].health != NULL) {
+            seam_timer_stop(sim_seam(sim, i), &agents[i].beat.timer);
+        }
+    }
+    sim_run(sim, 2 * US_PER_S);
+    assert_int_equal(sim_n_in_flight(sim), 0);
+    for (unsigned i = 0; i < AGENTS; i++) {
+        health_free(agents[i].health);
+    }
+    sim_free(sim);
+    return 0;
+}
+
+static void start(unsigned i, unsigned n_known)
+{
+    struct agent *agent = &agents[i];
+    (void)snprintf(agent->name, sizeof(agent->name), "host%u", i);
+    agent->health = health_new(0, n_known, seam_now(sim_seam(sim, i)));
+    assert_non_null(agent->health);
+    struct beat_options options = {
+        .seam = sim_seam(sim, i),
+        .health = agent->health,
+        .prefix = "rl",
+        .name = agent->name,
+    };
+    beat_start(&agent->beat, &options);
+}
+
+/* Let time pass while HAProxy asks these. */
+static void pass(int64_t us, unsigned n_asked)
+{
+    for (; us > 0; us -= US_PER_S) {
+        for (unsigned i = 0; i < n_asked; i++) {
+            be_asked(i);
+        }
+        sim_run(sim, us < US_PER_S ? us : US_PER_S);
+    }
+}
+
+/* No heartbeat more, as of one that was killed. */
+static void die(unsigned i)
+{
+    seam_timer_stop(sim_seam(sim, i), &agents[i].beat.timer);
+}
+
+static unsigned count_of(unsigned i)
+{
+    return health_n_agents(agents[i].health);
+}
+
+static void start_three(void)
+{
+    for (unsigned i = 0; i < 3; i++) {
+        start(i, 0);
+    }
+    pass(2 * US_PER_S, 3);
+    for (unsigned i = 0; i < 3; i++) {
+        assert_int_equal(count_of(i), 3);
+    }
+}
+
+static void one_alone_is_one(void **context)
+{
+    (void)context;
+    start(0, 0);
+    assert_false(health_has_heard_agents(agents[0].health));
+    pass(200 * US_PER_MS, 1);
+    assert_true(health_has_heard_agents(agents[0].health));
+    assert_int_equal(count_of(0), 1);
+}
+
+static void one_more_counts_with_its_first_beat(void **context)
+{
+    (void)context;
+    start_three();
+    start(3, 0);
+    pass(200 * US_PER_MS, 4);
+    assert_int_equal(count_of(3), 4);
+    pass(A_BEAT_US, 4);
+    assert_int_equal(count_of(0), 4);
+}
+
+static void who_was_killed_counts_until_it_was_missed_for_five_seconds(void **context)
+{
+    (void)context;
+    start_three();
+    die(2);
+    pass(FALLING_US - A_BEAT_US, 2);
+    assert_int_equal(count_of(0), 3);
+    pass(3 * A_BEAT_US, 2);
+    assert_int_equal(count_of(0), 2);
+    assert_int_equal(count_of(1), 2);
+}
+
+static void who_leaves_is_missed_at_once(void **context)
+{
+    (void)context;
+    start_three();
+    beat_leave(&agents[2].beat);
+    pass(HEAD_COUNT_FALL_US - US_PER_MS, 2);
+    assert_int_equal(count_of(0), 3);
+    pass(2 * A_BEAT_US, 2);
+    assert_int_equal(count_of(0), 2);
+}
+
+static void two_of_one_name_are_one(void **context)
+{
+    (void)context;
+    start_three();
+    die(2);
+    start(3, 0);
+    agents[3].beat.options.name = agents[2].name; /* a successor */
+    pass(FALLING_US + 2 * A_BEAT_US, 4);
+    assert_int_equal(count_of(0), 3);
+    assert_int_equal(count_of(3), 3);
+}
+
+static void the_count_holds_while_redis_is_away_and_when_it_comes_back_empty(
+    void **context)
+{
+    static const enum sim_health faults[] = {SIM_DOWN, SIM_STOPPED, SIM_FAILING,
+                                             SIM_BABBLING};
+    (void)context;
+    start_three();
+    for (unsigned i = 0; i < 4; i++) {
+        sim_set_health(sim, 0, faults[i]);
+        pass(60 * US_PER_S, 3);
+        sim_flush(sim, 0);
+        for (unsigned n = 0; n < 10; n++) {
+            assert_int_equal(count_of(n % 3), 3);
+            sim_set_health(sim, 0, SIM_UP);
+            pass(500 * US_PER_MS, 3);
+        }
+    }
+    die(2);
+    pass(FALLING_US + 2 * A_BEAT_US, 2);
+    assert_int_equal(count_of(0), 2);
+}
+
+static void who_died_with_redis_is_missed_when_that_is_back(void **context)
+{
+    (void)context;
+    start_three();
+    sim_set_health(sim, 0, SIM_DOWN);
+    die(2);
+    pass(60 * US_PER_S, 2);
+    sim_set_health(sim, 0, SIM_UP);
+    pass(HEAD_COUNT_FALL_US, 2);
+    assert_int_equal(count_of(0), 3);
+    pass(2 * A_BEAT_US, 2);
+    assert_int_equal(count_of(0), 2);
+}
+
+static void what_was_known_holds_until_redis_says_less_for_five_seconds(void **context)
+{
+    (void)context;
+    start(0, 3);
+    assert_int_equal(count_of(0), 3);
+    pass(HEAD_COUNT_FALL_US, 1);
+    assert_int_equal(count_of(0), 3);
+    pass(2 * A_BEAT_US, 1);
+    assert_int_equal(count_of(0), 1);
+}
+
+static void who_is_asked_nothing_for_a_minute_is_no_agent(void **context)
+{
+    (void)context;
+    start_three();
+    pass(BEAT_IDLE_US - 3 * US_PER_S, 2);
+    assert_int_equal(count_of(0), 3);
+    pass(FALLING_US + 4 * US_PER_S, 2);
+    assert_int_equal(count_of(0), 2);
+    assert_int_equal(count_of(2), 2); /* it hears how many it is not one of */
+    be_asked(2);
+    pass(2 * A_BEAT_US, 3);
+    assert_int_equal(count_of(0), 3);
+    assert_int_equal(count_of(2), 3);
+}
+
+static void a_server_whose_clock_goes_back_forgets_nobody_who_lives(void **context)
+{
+    (void)context;
+    start_three();
+    die(2);
+    pass(500 * US_PER_MS, 2);
+    sim_set_node_skew(sim, 0, -3600 * US_PER_S);
+    pass(FALLING_US + 3 * A_BEAT_US, 2);
+    assert_int_equal(count_of(0), 2); /* and nobody else for an hour */
+    sim_set_node_skew(sim, 0, 3600 * US_PER_S);
+    pass(FALLING_US, 2);
+    assert_int_equal(count_of(0), 2);
+}
+
+static void lost_beats_change_nothing(void **context)
+{
+    (void)context;
+    start_three();
+    for (unsigned i = 0; i < 3; i++) {
+        sim_set_loss(sim, i, 200);
+    }
+    for (unsigned n = 0; n < 300; n++) {
+        pass(US_PER_S, 3);
+        assert_int_equal(count_of(n % 3), 3);
+    }
+}
+
+static void beats_are_no_traffic(void **context)
+{
+    (void)context;
+    start_three();
+    sim_set_health(sim, 0, SIM_DOWN);
+    pass(5 * US_PER_S, 3);
+    for (int i = 0; i < HEALTH_COUNTS_N; i++) {
+        assert_int_equal(health_get(agents[0].health, (enum health_count)i), 0);
+    }
+    assert_int_equal(health_n_nodes(agents[0].health), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(one_alone_is_one, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(one_more_counts_with_its_first_beat, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(
+            who_was_killed_counts_until_it_was_missed_for_five_seconds, set_up,
+            tear_down),
+        cmocka_unit_test_setup_teardown(who_leaves_is_missed_at_once, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(two_of_one_name_are_one, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(
+            the_count_holds_while_redis_is_away_and_when_it_comes_back_empty, set_up,
+            tear_down),
+        cmocka_unit_test_setup_teardown(who_died_with_redis_is_missed_when_that_is_back,
+                                        set_up, tear_down),
+        cmocka_unit_test_setup_teardown(
+            what_was_known_holds_until_redis_says_less_for_five_seconds, set_up,
+            tear_down),
+        cmocka_unit_test_setup_teardown(who_is_asked_nothing_for_a_minute_is_no_agent,
+                                        set_up, tear_down),
+        cmocka_unit_test_setup_teardown(
+            a_server_whose_clock_goes_back_forgets_nobody_who_lives, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(lost_beats_change_nothing, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(beats_are_no_traffic, set_up, tear_down),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
