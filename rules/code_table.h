@@ -91,6 +91,7 @@
     X(policy_unused, "policy-unused")         \
     X(review_overdue, "review-overdue")       \
     X(shadowed_rule, "shadowed-rule")         \
+    X(slots_apart, "slots-apart")             \
     X(small_window, "small-window")           \
     X(too_many_at_once, "too-many-at-once")
 

@@ -188,3 +188,70 @@ bool rules_match_implies(const struct rules_ast_match *narrow,
     }
     return *n_steps >= 0;
 }
+
+/** @return whether nothing is a value of both */
+static bool values_are_apart(const struct rules_ast_value *a,
+                             const struct rules_ast_value *b)
+{
+    if (a->network.address.len > 0 && b->network.address.len > 0) {
+        return !network_holds(&a->network, &b->network)
+               && !network_holds(&b->network, &a->network);
+    }
+    return value_excludes(a, b) || value_excludes(b, a);
+}
+
+static bool value_is_apart(const struct rules_ast_value *value,
+                           const struct rules_ast_condition *other, int64_t *n_steps)
+{
+    for (uint32_t i = 0; i < other->n_values; i++) {
+        if (--*n_steps < 0 || !values_are_apart(value, &other->values[i])) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool all_are_apart(const struct rules_ast_condition *a,
+                          const struct rules_ast_condition *b, int64_t *n_steps)
+{
+    for (uint32_t i = 0; i < a->n_values; i++) {
+        if (!value_is_apart(&a->values[i], b, n_steps)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/** Of the same descriptor. */
+static bool condition_excludes(const struct rules_ast_condition *a,
+                               const struct rules_ast_condition *b, int64_t *n_steps)
+{
+    if (a->is_negated && b->is_negated) {
+        return false;
+    }
+    if (a->is_negated || b->is_negated) {
+        const struct rules_ast_condition *not = a->is_negated ? a : b;
+        const struct rules_ast_condition *is = a->is_negated ? b : a;
+
+        return not ->n_values == 0
+               || (is->n_values > 0 && values_hold(not, is, n_steps));
+    }
+    return a->n_values > 0 && b->n_values > 0 && all_are_apart(a, b, n_steps);
+}
+
+bool rules_match_excludes(const struct rules_ast_match *a,
+                          const struct rules_ast_match *b, int64_t *n_steps)
+{
+    for (uint32_t i = 0; i < a->n_conditions; i++) {
+        const struct rules_ast_condition *other = condition_find(b,
+                                                                 a->conditions[i].slot);
+
+        if (--*n_steps < 0) {
+            return false;
+        }
+        if (other != NULL && condition_excludes(&a->conditions[i], other, n_steps)) {
+            return true;
+        }
+    }
+    return false;
+}

@@ -1,5 +1,5 @@
 /**
- * @file rules/imply.h  Whether all requests that meet one match meet another.
+ * @file rules/imply.h  Whether all requests that meet one match meet another, or none does.
  *
  * Model:     compares what two matches say, descriptor by descriptor. Only what is sure
  *            is said: false may also mean that it could not be told.
@@ -20,5 +20,10 @@
 RULES_MUST_USE bool rules_match_implies(const struct rules_ast_match *narrow,
                                         const struct rules_ast_match *wide,
                                         int64_t *n_steps);
+
+/** @return whether no request at all is sure to meet both */
+RULES_MUST_USE bool rules_match_excludes(const struct rules_ast_match *a,
+                                         const struct rules_ast_match *b,
+                                         int64_t *n_steps);
 
 #endif

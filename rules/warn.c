@@ -5,6 +5,7 @@
 #include "rules/civil.h"
 #include "rules/code.h"
 #include "rules/imply.h"
+#include "rules/slot.h"
 
 enum {
     SOON_DAYS = 7,
@@ -461,11 +462,42 @@ static bool shadow_check(struct warner *w, const struct rules_ast_rule *rule,
     return false;
 }
 
+/** Whether Redis is asked of both for one request, and in two slots, without need. */
+static bool is_apart(const struct warner *w, const struct rules_ast_rule *rule,
+                     const struct rules_ast_rule *other, uint32_t *slot)
+{
+    return rule->store == RULES_STORE_REDIS && other->store == RULES_STORE_REDIS
+           && !w->is_overridden[rule - w->ast->rules]
+           && !w->is_overridden[other - w->ast->rules]
+           && !rules_slot_is_same(w->ast, rule, other)
+           && rules_slot_mend(rule, other, slot);
+}
+
+/** @return whether two slots are asked where one would do (reported, of a pair once) */
+static bool slots_check(struct warner *w, const struct rules_ast_rule *rule,
+                        const struct rules_ast_rule *other)
+{
+    uint32_t slot = 0;
+
+    if (!w->place.is_cluster || !is_apart(w, rule, other, &slot)
+        || (other > rule
+            && rules_match_implies(&other->match, &rule->match, &w->n_steps))) {
+        return false;
+    }
+    WARN(w, rule->name_mark, rules_code_slots_apart,
+         "'%s' and '%s' count one request in two slots of the cluster, by two calls: "
+         "'tag: [%.*s]' in both makes it one",
+         rule->name, other->name, (int)w->ast->slots[slot].len,
+         (const char *)w->ast->slots[slot].ptr);
+    return true;
+}
+
 /** How many limits a request can meet that `rule` matches; tells when it is idle. */
 static uint32_t rule_compare(struct warner *w, const struct rules_ast_rule *rule)
 {
     uint32_t n_limits = 0;
     bool is_idle = false;
+    bool is_told = false;
 
     for (uint32_t i = 0; i < w->ast->n_rules && w->n_steps > 0; i++) {
         const struct rules_ast_rule *other = &w->ast->rules[i];
@@ -476,6 +508,7 @@ static uint32_t rule_compare(struct warner *w, const struct rules_ast_rule *rule
             continue;
         }
         is_idle = is_idle || (other != rule && shadow_check(w, rule, other));
+        is_told = is_told || (other != rule && slots_check(w, rule, other));
         n_limits += w->is_overridden[i] ? 0 : other->n_limits;
     }
     return n_limits;

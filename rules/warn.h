@@ -21,6 +21,7 @@
 struct rules_warn_place {
     int64_t now_s;   /* Unix time */
     int64_t n_hosts; /* that count for themselves: 1 and more */
+    bool is_cluster; /* counters that are shared lie in slots of a Redis Cluster */
 };
 
 /** Add a warning to `diags` for each doubt about a file. */

@@ -144,6 +144,7 @@ static bool read_config(struct check_options *options)
     }
     options->deadline_us = config.deadline_us;
     options->is_redis_missing = options->config_path != NULL && !config.redis.is_given;
+    options->is_cluster = config.redis.mode == REDIS_CLUSTER;
     if (options->load.n_hosts == 0) {
         options->load.n_hosts = config.n_nodes > 0 ? config.n_nodes : 1;
     }

@@ -27,6 +27,7 @@ struct check_options {
     const char *config_path;
     int64_t deadline_us;    /* what the agent may take for an answer */
     bool is_redis_missing;  /* agent.yaml has none */
+    bool is_cluster;        /* agent.yaml's Redis is one */
     struct check_load load; /* n_hosts 0: what agent.yaml says */
     bool is_strict;
     bool wants_json;

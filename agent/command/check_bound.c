@@ -5,6 +5,7 @@
 #include "rules/units.h"
 
 #include "agent/command/words.h"
+#include "agent/store/fallback.h"
 
 int64_t check_largest_cost(const struct rules_ast_rule *rule)
 {
@@ -53,6 +54,62 @@ void check_bound_find(const struct rules_ast_limit *limit,
     }
 }
 
+bool check_has_policy(const struct rules_ast_rule *rule)
+{
+    return rule->store == RULES_STORE_REDIS || rule->store == RULES_STORE_LEASE;
+}
+
+/* What a policy refuses only where the rule would. */
+static bool is_lenient(const struct rules_ast_rule *rule)
+{
+    return rule->mode == RULES_SHADOW || rule->action == RULES_WARN
+           || rule->action == RULES_DEGRADE;
+}
+
+/* The bucket of one host, and what flows into all of them in a span of `per`. */
+static void fallback_find(const struct rules_ast_rule *rule,
+                          const struct rules_ast_limit *limit,
+                          const struct check_numbers *numbers, int64_t n_hosts,
+                          struct check_bound *bound)
+{
+    int64_t largest_cost = check_largest_cost(rule);
+    int64_t tick_us = rules_tick_us(limit->per_us);
+    struct fallback fallback;
+    struct limit bucket;
+    check_bound_find(limit, numbers, largest_cost, bound);
+    struct limit whole = {
+        .requests = numbers->requests,
+        .size = bound->at_once,
+        .per_ticks = limit->per_us / tick_us,
+        .tick_us = tick_us,
+    };
+    fallback_init(&fallback, &whole, limit->requests, largest_cost);
+    fallback_limit(&fallback, (unsigned)n_hosts, rule->on_store_failure.share_permyriad,
+                   &bucket);
+    int64_t parts = bucket.tick_us / tick_us; /* of one request */
+    bound->at_once = n_hosts * bucket.size;
+    bound->steady = bucket.size == 0 ? 0
+                                     : (n_hosts * bucket.requests + parts - 1) / parts;
+    bound->in_any_per = bound->at_once + bound->steady;
+}
+
+enum check_failure check_failure_find(const struct rules_ast_rule *rule,
+                                      const struct rules_ast_limit *limit,
+                                      const struct check_numbers *numbers,
+                                      int64_t n_hosts, struct check_bound *bound)
+{
+    switch (rule->on_store_failure.policy) {
+    case RULES_FAILURE_LOCAL:
+        fallback_find(rule, limit, numbers, n_hosts, bound);
+        return CHECK_FAILURE_BOUND;
+    case RULES_FAILURE_OPEN:
+        return CHECK_FAILURE_ALL;
+    case RULES_FAILURE_CLOSED:
+        return is_lenient(rule) ? CHECK_FAILURE_ALL : CHECK_FAILURE_NONE;
+    }
+    NEVER("policy");
+}
+
 /* A span of `per`, wherever it begins. */
 static void print_span(const struct rules_ast_limit *limit, FILE *out)
 {
@@ -62,6 +119,18 @@ static void print_span(const struct rules_ast_limit *limit, FILE *out)
     } else {
         rules_span_print(limit->per_us, span);
         (void)fputs(span, out);
+    }
+}
+
+static void print_numbers(const struct rules_ast_limit *limit,
+                          const struct check_bound *bound, int64_t n_hosts, FILE *out)
+{
+    (void)fputs(bound->in_any_per == bound->at_once ? " and in any " : "; in any ",
+                out);
+    print_span(limit, out);
+    if (bound->in_any_per != bound->at_once) {
+        (void)fprintf(out, " %" PRId64 " of a steady stream, %" PRId64 " at worst",
+                      n_hosts * bound->steady, n_hosts * bound->in_any_per);
     }
 }
 
@@ -78,11 +147,27 @@ void check_bound_print(const struct rules_ast_limit *limit,
         rules_span_print(limit->max_delay_us, delay);
         (void)fprintf(out, ", all but the first of them later, by up to %s", delay);
     }
-    (void)fputs(bound->in_any_per == bound->at_once ? " and in any " : "; in any ",
-                out);
-    print_span(limit, out);
-    if (bound->in_any_per != bound->at_once) {
-        (void)fprintf(out, " %" PRId64 " of a steady stream, %" PRId64 " at worst",
-                      n_hosts * bound->steady, n_hosts * bound->in_any_per);
+    print_numbers(limit, bound, n_hosts, out);
+}
+
+void check_failure_print(const struct rules_ast_limit *limit,
+                         enum check_failure failure, const struct check_bound *bound,
+                         FILE *out)
+{
+    switch (failure) {
+    case CHECK_FAILURE_BOUND:
+        if (bound->at_once == 0) {
+            (void)fputs("nothing but what costs 0", out);
+        } else {
+            (void)fprintf(out, "at most %" PRId64 " at once", bound->at_once);
+            print_numbers(limit, bound, 1, out);
+        }
+        break;
+    case CHECK_FAILURE_ALL:
+        (void)fputs("all, without a bound", out);
+        break;
+    case CHECK_FAILURE_NONE:
+        (void)fputs("nothing but what costs 0", out);
+        break;
     }
 }

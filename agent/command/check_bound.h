@@ -37,8 +37,34 @@ void check_bound_find(const struct rules_ast_limit *limit,
                       const struct check_numbers *numbers, int64_t largest_cost,
                       struct check_bound *bound);
 
+/** What becomes of requests while the store of their rule fails. */
+enum check_failure {
+    CHECK_FAILURE_BOUND = 0, /* each host counts for itself, within a bound */
+    CHECK_FAILURE_ALL,       /* all go through */
+    CHECK_FAILURE_NONE,      /* none does */
+};
+
+/** @return whether `on_store_failure` of a rule decides anything */
+bool check_has_policy(const struct rules_ast_rule *rule);
+
+/**
+ * The same while the store of a rule fails.
+ *
+ * @param bound  of `n_hosts` together, on top of what was let through before; filled for
+ *               CHECK_FAILURE_BOUND
+ */
+enum check_failure check_failure_find(const struct rules_ast_rule *rule,
+                                      const struct rules_ast_limit *limit,
+                                      const struct check_numbers *numbers,
+                                      int64_t n_hosts, struct check_bound *bound);
+
 /** Write a bound in words, of `n_hosts` that count for themselves. */
 void check_bound_print(const struct rules_ast_limit *limit,
                        const struct check_bound *bound, int64_t n_hosts, FILE *out);
+
+/** Write in words what goes through while a store fails. */
+void check_failure_print(const struct rules_ast_limit *limit,
+                         enum check_failure failure, const struct check_bound *bound,
+                         FILE *out);
 
 #endif

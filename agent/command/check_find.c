@@ -138,7 +138,8 @@ static bool compare(struct check *check)
 static bool find_in_rules(struct check *check)
 {
     struct rules_warn_place place = {.now_s = check->now_s,
-                                     .n_hosts = check->options.load.n_hosts};
+                                     .n_hosts = check->options.load.n_hosts,
+                                     .is_cluster = check->options.is_cluster};
     rules_warn(check->file, &place, check->files[CHECK_RULES].diags);
     check_size_find(rules_file_ast(check->file), &check->options.load, &check->size);
     return find_in_clients(check) && (check->old_file == NULL || compare(check));

@@ -80,6 +80,29 @@ static void set_bound(const struct writer *w, json_t *object, const char *key,
     document_set_number(w->document, most, "worst", n_hosts * bound->in_any_per);
 }
 
+static void write_failure(const struct rules_ast *ast,
+                          const struct rules_ast_rule *rule, FILE *out)
+{
+    (void)ast;
+    words_failure(&rule->on_store_failure, out);
+}
+
+/* Of all hosts together; null: there is no bound. */
+static void set_failure(const struct writer *w, json_t *object,
+                        const struct rules_ast_rule *rule,
+                        const struct rules_ast_limit *limit,
+                        const struct check_numbers *numbers)
+{
+    static const char key[] = "most_without_redis";
+    struct check_bound bound = {0, 0, 0};
+    if (check_failure_find(rule, limit, numbers, w->check->options.load.n_hosts, &bound)
+        == CHECK_FAILURE_ALL) {
+        document_set(w->document, object, key, json_null());
+    } else {
+        set_bound(w, object, key, &bound, 1);
+    }
+}
+
 /* The numbers of a limit, and what they let through. */
 static void set_numbers(const struct writer *w, json_t *object,
                         const struct rules_ast_rule *rule,
@@ -99,6 +122,9 @@ static void set_numbers(const struct writer *w, json_t *object,
                       words_algorithm(limit->algorithm));
     check_bound_find(limit, numbers, check_largest_cost(rule), &bound);
     set_bound(w, object, "most", &bound, 1);
+    if (check_has_policy(rule)) {
+        set_failure(w, object, rule, limit, numbers);
+    }
     if (n_hosts > 1 && rule->store == RULES_STORE_LOCAL) {
         set_bound(w, object, "most_of_all_hosts", &bound, n_hosts);
     }
@@ -139,6 +165,12 @@ static void set_what(const struct writer *w, json_t *object,
     set_written(w, object, "cost", rule, words_cost);
     set_written(w, object, "charge", rule, words_charge);
     document_set_text(w->document, object, "store", rules_store_name(rule->store));
+    if (check_has_policy(rule)) {
+        set_written(w, object, "on_store_failure", rule, write_failure);
+    }
+    if (rule->store != RULES_STORE_LOCAL && w->check->options.is_cluster) {
+        set_written(w, object, "slot_by", rule, words_slot);
+    }
     document_set_text(w->document, object, "action", words_action(rule->action));
     document_set(w->document, object, "soft",
                  rule->soft_permyriad > 0

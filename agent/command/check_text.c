@@ -103,6 +103,23 @@ static const char *bound_of(const struct rules_ast_rule *rule)
     return "";
 }
 
+/* While Redis does not answer, on top of what it let through before. */
+static void print_failure(const struct printer *p, const struct rules_ast_rule *rule,
+                          const struct rules_ast_limit *limit,
+                          const struct check_numbers *numbers)
+{
+    int64_t n_hosts = p->check->options.load.n_hosts;
+    struct check_bound bound;
+    enum check_failure failure = check_failure_find(rule, limit, numbers, n_hosts,
+                                                    &bound);
+    begin(p, "");
+    (void)fprintf(p->out, "without Redis, on %" PRId64 " host%s: %s", n_hosts,
+                  n_hosts == 1 ? "" : "s",
+                  failure == CHECK_FAILURE_BOUND ? bound_of(rule) : "");
+    check_failure_print(limit, failure, &bound, p->out);
+    end(p);
+}
+
 static void print_bound(const struct printer *p, const struct rules_ast_rule *rule,
                         const struct rules_ast_limit *limit,
                         const struct check_numbers *numbers)
@@ -114,6 +131,9 @@ static void print_bound(const struct printer *p, const struct rules_ast_rule *ru
     (void)fputs(bound_of(rule), p->out);
     check_bound_print(limit, &bound, 1, p->out);
     end(p);
+    if (check_has_policy(rule)) {
+        print_failure(p, rule, limit, numbers);
+    }
     if (n_hosts > 1 && rule->store == RULES_STORE_LOCAL) {
         begin(p, "");
         (void)fprintf(p->out, "%" PRId64 " hosts: %s", n_hosts, bound_of(rule));
@@ -180,7 +200,7 @@ static void print_cost(const struct printer *p, const struct rules_ast_rule *rul
     }
 }
 
-static void print_action(const struct printer *p, const struct rules_ast_rule *rule)
+static void print_store(const struct printer *p, const struct rules_ast_rule *rule)
 {
     static const char *const stores[] = {
         [RULES_STORE_LOCAL] = "local: each host counts for itself",
@@ -191,6 +211,25 @@ static void print_action(const struct printer *p, const struct rules_ast_rule *r
     begin(p, "store");
     (void)fputs(stores[rule->store], p->out);
     end(p);
+    if (check_has_policy(rule)) {
+        begin(p, "failure");
+        words_failure(&rule->on_store_failure, p->out);
+        end(p);
+    }
+    if (p->check->options.is_cluster && rule->store != RULES_STORE_LOCAL) {
+        begin(p, "slot");
+        if (rule->n_key_parts > 0) {
+            (void)fputs("by ", p->out);
+            words_slot(p->ast, rule, p->out);
+        } else {
+            (void)fputs("its own, for all", p->out);
+        }
+        end(p);
+    }
+}
+
+static void print_action(const struct printer *p, const struct rules_ast_rule *rule)
+{
     begin(p, "action");
     (void)fputs(words_action(rule->action), p->out);
     if (rule->soft_permyriad > 0) {
@@ -216,6 +255,7 @@ static void print_rule(const struct printer *p, const struct rules_ast_rule *rul
         print_plan(p, rule, &rule->plans[i]);
     }
     print_cost(p, rule);
+    print_store(p, rule);
     print_action(p, rule);
 }
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "rules/civil.h"
+#include "rules/slot.h"
 #include "rules/units.h"
 #include "rules/zone.h"
 
@@ -144,17 +145,32 @@ void words_match(const struct rules_ast *ast, const struct rules_ast_match *matc
     }
 }
 
-void words_key(const struct rules_ast *ast, const struct rules_ast_rule *rule,
-               FILE *out)
+/* The parts of a key that are marked, bit by bit. */
+static void write_parts(const struct rules_ast *ast, const struct rules_ast_rule *rule,
+                        uint32_t parts, FILE *out)
 {
+    bool is_first = true;
     (void)fputc('[', out);
     for (uint32_t i = 0; i < rule->n_key_parts; i++) {
-        for (uint32_t j = 0; j < rule->key[i].n_links; j++) {
-            (void)fputs(j > 0 ? " | " : i > 0 ? ", " : "", out);
+        for (uint32_t j = 0; (parts >> i & 1) == 1 && j < rule->key[i].n_links; j++) {
+            (void)fputs(j > 0 ? " | " : is_first ? "" : ", ", out);
             write_slot(ast, rule->key[i].slots[j], out);
+            is_first = false;
         }
     }
     (void)fputc(']', out);
+}
+
+void words_key(const struct rules_ast *ast, const struct rules_ast_rule *rule,
+               FILE *out)
+{
+    write_parts(ast, rule, UINT32_MAX, out);
+}
+
+void words_slot(const struct rules_ast *ast, const struct rules_ast_rule *rule,
+                FILE *out)
+{
+    write_parts(ast, rule, rules_slot_parts(ast, rule), out);
 }
 
 static void write_costs(const struct rules_ast *ast, const struct rules_ast_rule *rule,

@@ -37,6 +37,9 @@ void words_value(const struct rules_ast_value *value, FILE *out);
 /** Write a key: [api_key | user | ip, route] */
 void words_key(const struct rules_ast *ast, const struct rules_ast_rule *rule,
                FILE *out);
+/** Write what of its key says where in a cluster a counter lies, as a key. */
+void words_slot(const struct rules_ast *ast, const struct rules_ast_rule *rule,
+                FILE *out);
 /** Write what one request takes: 1, or {from: rows, min: 1, max: 500}, or a list. */
 void words_cost(const struct rules_ast *ast, const struct rules_ast_rule *rule,
                 FILE *out);

@@ -1,4 +1,4 @@
-/* Where one match is said to imply another, no request tells otherwise. */
+/* Where one match is said to imply another, or to exclude it, no request tells otherwise. */
 #include <stdlib.h>
 
 #include "rules/file.h"
@@ -129,7 +129,18 @@ static void request_make(struct prng *prng, const struct rules_set *set,
     }
 }
 
-static void pair_check(struct prng *prng, const struct rules_file *file, uint64_t seed)
+/* What is said of two matches. */
+struct relation {
+    const char *name;
+    bool is_second; /* what a request that meets the first does of the second */
+};
+
+static const struct relation implies = {"a request meets the first and not the second",
+                                        true};
+static const struct relation excludes = {"a request meets both", false};
+
+static void pair_check(struct prng *prng, const struct rules_file *file,
+                       const struct relation *relation, uint64_t seed)
 {
     static struct rules_diags diags;
     static struct rules_result result;
@@ -140,9 +151,9 @@ static void pair_check(struct prng *prng, const struct rules_file *file, uint64_
     for (int i = 0; i < REQUESTS; i++) {
         request_make(prng, set, &request);
         rules_eval(set, &request, &result);
-        if (is_hit(&result, 0) && !is_hit(&result, 1)) {
-            fail_msg("SEED=%llu a request meets the first and not the second of\n%s",
-                     (unsigned long long)seed, text);
+        if (is_hit(&result, 0) && is_hit(&result, 1) != relation->is_second) {
+            fail_msg("SEED=%llu %s of\n%s", (unsigned long long)seed, relation->name,
+                     text);
         }
     }
     rules_set_free(set);
@@ -154,11 +165,13 @@ static void test_implied(void **state)
     struct prng prng;
     uint64_t seed = prng_seed(7);
     unsigned n_implied = 0;
+    unsigned n_excluded = 0;
 
     (void)state;
     prng_init(&prng, seed);
     for (int i = 0; i < PAIRS; i++) {
-        int64_t n_steps = 1000;
+        int64_t n_steps = 2000;
+        const struct rules_ast_rule *rules;
         struct rules_file *file;
 
         text_len = 0;
@@ -170,14 +183,19 @@ static void test_implied(void **state)
                                                       .text = bytes_of(text)},
                                &diags);
         assert_non_null(file);
-        if (rules_match_implies(&rules_file_ast(file)->rules[0].match,
-                                &rules_file_ast(file)->rules[1].match, &n_steps)) {
+        rules = rules_file_ast(file)->rules;
+        if (rules_match_implies(&rules[0].match, &rules[1].match, &n_steps)) {
             n_implied++;
-            pair_check(&prng, file, seed);
+            pair_check(&prng, file, &implies, seed);
+        }
+        if (rules_match_excludes(&rules[0].match, &rules[1].match, &n_steps)) {
+            n_excluded++;
+            pair_check(&prng, file, &excludes, seed);
         }
         rules_file_free(file);
     }
     assert_true(n_implied > PAIRS / 10);
+    assert_true(n_excluded > PAIRS / 50);
 }
 
 int main(void)

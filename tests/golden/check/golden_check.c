@@ -51,6 +51,7 @@ static void read_options(const char *path, struct check_options *options)
     options->load.n_keys = option_number(line, "keys=", 0);
     options->load.rate = option_number(line, "rate=", 0);
     options->is_strict = strstr(line, "strict") != NULL;
+    options->is_cluster = strstr(line, "cluster") != NULL;
     free(text);
 }
 

@@ -5,12 +5,16 @@
 
 static struct rules_diags diags;
 
+typedef bool relation_fn(const struct rules_ast_match *a,
+                         const struct rules_ast_match *b, int64_t *n_steps);
+
 /* Of two matches as they stand between braces. */
-static bool implies_within(const char *narrow, const char *wide, int64_t n_steps)
+static bool holds(relation_fn *relation, const char *narrow, const char *wide,
+                  int64_t n_steps)
 {
     static char text[4096];
     struct rules_file *file;
-    bool is_implied;
+    bool is_held;
 
     (void)
         snprintf(text, sizeof text,
@@ -26,10 +30,24 @@ static bool implies_within(const char *narrow, const char *wide, int64_t n_steps
         rules_diags_print(&diags, stderr);
     }
     assert_non_null(file);
-    is_implied = rules_match_implies(&rules_file_ast(file)->rules[0].match,
-                                     &rules_file_ast(file)->rules[1].match, &n_steps);
+    is_held = relation(&rules_file_ast(file)->rules[0].match,
+                       &rules_file_ast(file)->rules[1].match, &n_steps);
     rules_file_free(file);
-    return is_implied;
+    return is_held;
+}
+
+static bool implies_within(const char *narrow, const char *wide, int64_t n_steps)
+{
+    return holds(rules_match_implies, narrow, wide, n_steps);
+}
+
+/* Which is the first does not matter. */
+static bool excludes(const char *a, const char *b)
+{
+    bool is_excluded = holds(rules_match_excludes, a, b, 1000);
+
+    assert_int_equal(holds(rules_match_excludes, b, a, 1000), is_excluded);
+    return is_excluded;
 }
 
 static bool implies(const char *narrow, const char *wide)
@@ -106,12 +124,44 @@ static void test_steps(void **state)
     assert_false(implies_within("a: x, b: y", "a: x, b: y", 3));
 }
 
+static void test_exclusion(void **state)
+{
+    (void)state;
+    assert_false(excludes("", ""));
+    assert_false(excludes("a: x", ""));
+    assert_false(excludes("a: x", "b: y"));
+    assert_true(excludes("a: x", "a: y"));
+    assert_true(excludes("a: x, b: z", "a: y, b: z"));
+    assert_false(excludes("a: [x, y]", "a: [y, z]"));
+    assert_true(excludes("a: [x, y]", "a: [z, w]"));
+    assert_false(excludes("a: x*", "a: xy"));
+    assert_true(excludes("a: x*", "a: yx"));
+    assert_false(excludes("a: x*", "a: y*")); /* not looked into */
+    assert_false(excludes("a: present", "a: x"));
+    assert_true(excludes("a: present", "a: absent"));
+    assert_true(excludes("a: x", "a: absent"));
+    assert_false(excludes("a: absent", "a: absent"));
+    assert_true(excludes("a: x", "a: {not: x}"));
+    assert_true(excludes("a: x", "a: {not: [x, y]}"));
+    assert_false(excludes("a: [x, z]", "a: {not: x}"));
+    assert_false(excludes("a: present", "a: {not: x}"));
+    assert_false(excludes("a: absent", "a: {not: x}"));
+    assert_true(excludes("path: /a", "path: \"/b/**\""));
+    assert_false(excludes("path: /b/c", "path: \"/b/**\""));
+    assert_false(excludes("path: \"/a/*\"", "path: \"/*/b\""));
+    assert_true(excludes("ip: 10.0.0.0/8", "ip: 11.0.0.1"));
+    assert_false(excludes("ip: 10.0.0.0/8", "ip: 10.0.0.0/30"));
+    assert_true(excludes("ip: 10.0.0.0/30", "ip: 10.0.1.0/30"));
+    assert_true(excludes("ip: 10.0.0.0/8", "ip: \"2001:db8::/32\""));
+    assert_false(excludes("a: \"::1\"", "a: \"0:0::1\"")); /* one address */
+    assert_false(holds(rules_match_excludes, "a: x", "a: y", 1));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_conditions),
-        cmocka_unit_test(test_negations),
-        cmocka_unit_test(test_values),
+        cmocka_unit_test(test_exclusion), cmocka_unit_test(test_conditions),
+        cmocka_unit_test(test_negations), cmocka_unit_test(test_values),
         cmocka_unit_test(test_steps),
     };
 

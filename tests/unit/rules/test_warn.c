@@ -8,6 +8,7 @@
 
 static struct rules_diags diags;
 static bool is_seen[RULES_WARNINGS_COUNT];
+static bool is_cluster;
 
 static void codes_note(void)
 {
@@ -23,7 +24,9 @@ static const char *warned(const char *text, int64_t n_hosts)
 {
     static char all[16384];
     static char out[4096];
-    struct rules_warn_place place = {.now_s = NOW_S, .n_hosts = n_hosts};
+    struct rules_warn_place place = {.now_s = NOW_S,
+                                     .n_hosts = n_hosts,
+                                     .is_cluster = is_cluster};
     struct rules_file *file;
     size_t n = 0;
 
@@ -320,14 +323,78 @@ static void test_every_warning(void **state)
     }
 }
 
+/* Two rules in Redis, with these fields. */
+static const char *warned_slots(const char *a, const char *b)
+{
+    static char text[4096];
+
+    (void)snprintf(text, sizeof text,
+                   "defaults: {store: redis, advertise: false}\n"
+                   "rules:\n"
+                   "- {name: a, limit: {requests: 20, per: 1s}, %s}\n"
+                   "- {name: b, limit: {requests: 10, per: 2s}, %s}\n",
+                   a, b);
+    return warned(text, 1);
+}
+
+static void test_slots(void **state)
+{
+    static const char told[] = "6:slots-apart ";
+
+    (void)state;
+    assert_string_equal(warned_slots("key: [t, ip]", "key: [t]"), "");
+    is_cluster = true;
+    assert_string_equal(warned_slots("key: [t, ip]", "key: [t]"), told);
+    assert_string_equal(diags.kept[0].text,
+                        "'b' and 'a' count one request in two slots of the cluster, by "
+                        "two calls: 'tag: [t]' in both makes it one");
+    assert_string_equal(warned_slots("key: [t, ip], tag: [t]", "key: [t]"), "");
+    assert_string_equal(warned_slots("key: [t, ip], tag: [t]", "key: [t], tag: [t]"),
+                        "");
+    assert_string_equal(warned_slots("key: [t, ip], tag: [ip]", "key: [t]"), told);
+    assert_string_equal(warned_slots("key: [t, u]", "key: [t, u]"), "");
+    assert_string_equal(warned_slots("key: [t, u]", "key: [u, t]"), told);
+    assert_string_equal(warned_slots("key: [t, u], tag: [u]", "key: [v, u], tag: [u]"),
+                        "");
+    assert_string_equal(warned_slots("key: [t, u, v], tag: [t, v]",
+                                     "key: [t, w, v], tag: [t, v]"),
+                        "");
+    assert_string_equal(warned_slots("key: [t, u, v], tag: [t, u]",
+                                     "key: [t, u, v], tag: [t]"),
+                        told);
+    /* There is no mend where keys have nothing in common. */
+    assert_string_equal(warned_slots("key: [t]", "key: [u]"), "");
+    assert_string_equal(warned_slots("key: [t]", "key: []"), "");
+    assert_string_equal(warned_slots("key: [t | u]", "key: [t]"), "");
+    assert_string_equal(warned_slots("key: [t, ip]", "key: [t], key_text: hashed"), "");
+    /* The address is another one in another prefix. */
+    assert_string_equal(warned_slots("key: [t, ip]",
+                                     "key: [t, ip], ip_prefix: {v4: 24}"),
+                        told);
+    assert_string_equal(warned_slots("key: [ip, u]", "key: [ip], ip_prefix: {v4: 24}"),
+                        "");
+    assert_string_equal(warned_slots("key: [t]", "key: [t], ip_prefix: {v4: 24}"), "");
+    /* Told of rules that are certain to meet, by the narrower one. */
+    assert_string_equal(warned_slots("key: [t, ip], match: {x: y}", "key: [t]"),
+                        "5:slots-apart ");
+    assert_string_equal(warned_slots("key: [t, ip]", "key: [t], match: {x: y}"), told);
+    assert_string_equal(warned_slots("key: [t, ip], match: {x: y}",
+                                     "key: [t], match: {x: z}"),
+                        "");
+    assert_string_equal(warned_slots("key: [t, ip]", "key: [t], store: local"), "");
+    assert_string_equal(warned_slots("key: [t, ip]", "key: [t], overrides: a"),
+                        "5:shadowed-rule ");
+    is_cluster = false;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_times),         cmocka_unit_test(test_ends),
-        cmocka_unit_test(test_limits),        cmocka_unit_test(test_keys),
-        cmocka_unit_test(test_policies),      cmocka_unit_test(test_overridden),
-        cmocka_unit_test(test_stricter),      cmocka_unit_test(test_many),
-        cmocka_unit_test(test_every_warning),
+        cmocka_unit_test(test_slots),      cmocka_unit_test(test_times),
+        cmocka_unit_test(test_ends),       cmocka_unit_test(test_limits),
+        cmocka_unit_test(test_keys),       cmocka_unit_test(test_policies),
+        cmocka_unit_test(test_overridden), cmocka_unit_test(test_stricter),
+        cmocka_unit_test(test_many),       cmocka_unit_test(test_every_warning),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
