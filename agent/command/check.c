@@ -21,8 +21,10 @@ static void print_usage(FILE *out)
         "      --spoe FILE      HAProxy's SPOE file: whether it sends what the rules need\n"
         "      --against OLD    a rules file: what changes for whom when FILE takes its\n"
         "                       place, and which counters begin anew\n"
-        "      --keys K         clients at a time: the memory that a host needs for them\n"
-        "      --rate R         requests a second, of all hosts\n"
+        "      --keys K         clients at a time: the memory that a host, and Redis,\n"
+        "                       need for them\n"
+        "      --rate R         requests a second, of all hosts: what Redis is asked, and\n"
+        "                       how many primaries carry that\n"
         "      --nodes N        hosts (default: as agent.yaml says, else 1)\n"
         "      --strict         a warning is an error\n"
         "      --json           all of it as one JSON object\n"
@@ -145,6 +147,7 @@ static bool read_config(struct check_options *options)
     options->deadline_us = config.deadline_us;
     options->is_redis_missing = options->config_path != NULL && !config.redis.is_given;
     options->is_cluster = config.redis.mode == REDIS_CLUSTER;
+    options->prefix = config.redis.prefix;
     if (options->load.n_hosts == 0) {
         options->load.n_hosts = config.n_nodes > 0 ? config.n_nodes : 1;
     }

@@ -17,6 +17,7 @@
 
 #include "agent/base.h"
 #include "agent/command/check_against.h"
+#include "agent/command/check_redis_size.h"
 #include "agent/command/check_size.h"
 
 /** What the command line says. */
@@ -28,6 +29,7 @@ struct check_options {
     int64_t deadline_us;    /* what the agent may take for an answer */
     bool is_redis_missing;  /* agent.yaml has none */
     bool is_cluster;        /* agent.yaml's Redis is one */
+    const char *prefix;     /* of keys there */
     struct check_load load; /* n_hosts 0: what agent.yaml says */
     bool is_strict;
     bool wants_json;
@@ -58,7 +60,8 @@ struct check {
     struct rules_file *file; /* NULL: it has errors */
     char *clients_path;
     uint32_t n_clients;
-    struct check_size size;      /* where options.load has keys */
+    struct check_size size; /* where options.load has keys; the same of the next */
+    struct check_redis_size redis_size;
     struct rules_file *old_file; /* NULL: not given, or it has errors */
     struct check_changes changes;
 };

@@ -134,6 +134,21 @@ static bool compare(struct check *check)
     return is_compared;
 }
 
+/* @return false when memory ran out */
+static bool find_size(struct check *check)
+{
+    const struct check_options *options = &check->options;
+    struct check_redis_place place = {.prefix = options->prefix,
+                                      .is_cluster = options->is_cluster,
+                                      .now_s = check->now_s};
+    if (options->load.n_keys == 0) {
+        return true;
+    }
+    check_size_find(rules_file_ast(check->file), &options->load, &check->size);
+    return check_redis_size_find(rules_file_ast(check->file), &place, &options->load,
+                                 &check->redis_size);
+}
+
 /* What is to be said of a file that is right. @return false when memory ran out */
 static bool find_in_rules(struct check *check)
 {
@@ -141,8 +156,8 @@ static bool find_in_rules(struct check *check)
                                      .n_hosts = check->options.load.n_hosts,
                                      .is_cluster = check->options.is_cluster};
     rules_warn(check->file, &place, check->files[CHECK_RULES].diags);
-    check_size_find(rules_file_ast(check->file), &check->options.load, &check->size);
-    return find_in_clients(check) && (check->old_file == NULL || compare(check));
+    return find_size(check) && find_in_clients(check)
+           && (check->old_file == NULL || compare(check));
 }
 
 static void make_strict(struct rules_diags *diags)

@@ -208,6 +208,27 @@ static void set_rule(const struct writer *w, json_t *object,
     set_what(w, object, rule);
 }
 
+/* A number of a second, where a rate was given. */
+static void set_of_rate(const struct writer *w, json_t *object, const char *key,
+                        int64_t number)
+{
+    document_set(w->document, object, key,
+                 w->check->options.load.rate > 0 ? json_integer(number) : json_null());
+}
+
+static void set_redis_size(const struct writer *w, json_t *object)
+{
+    const struct check_redis_size *size = &w->check->redis_size;
+    document_set_number(w->document, object, "counters", size->n_counters);
+    document_set_number(w->document, object, "events", size->n_events);
+    document_set_number(w->document, object, "bytes", size->bytes);
+    document_set_number(w->document, object, "calls_per_request", size->slots);
+    document_set_number(w->document, object, "limits_per_request", size->limits);
+    set_of_rate(w, object, "calls", size->n_calls);
+    set_of_rate(w, object, "commands", size->n_commands);
+    set_of_rate(w, object, "primaries", size->n_primaries);
+}
+
 static void set_size(const struct writer *w)
 {
     const struct check_load *load = &w->check->options.load;
@@ -222,6 +243,11 @@ static void set_size(const struct writer *w)
     document_set_number(w->document, object, "events", size->n_events);
     document_set_number(w->document, object, "event_bytes", size->event_bytes);
     document_set_number(w->document, object, "memory_bytes", size->memory_bytes);
+    if (w->check->redis_size.is_used) {
+        document_set_number(w->document, object, "counters_without_redis",
+                            size->n_fallbacks);
+        set_redis_size(w, document_set_object(w->document, object, "redis"));
+    }
 }
 
 static void set_changes(const struct writer *w)

@@ -43,19 +43,28 @@ static void add_limit(const struct rules_ast_limit *limit,
     }
 }
 
+static void add_rule(const struct rules_ast_rule *rule, const struct check_load *load,
+                     struct check_size *size)
+{
+    int64_t n_keys = rule->n_key_parts > 0 ? load->n_keys : 1;
+    if (rule->store != RULES_STORE_LOCAL) {
+        bool is_counted = rule->on_store_failure.policy == RULES_FAILURE_LOCAL;
+        size->n_fallbacks += is_counted ? rule->n_limits * n_keys : 0;
+        return;
+    }
+    for (uint32_t i = 0; i < rule->n_limits; i++) {
+        add_limit(&rule->limits[i], load, n_keys, size);
+    }
+}
+
 void check_size_find(const struct rules_ast *ast, const struct check_load *load,
                      struct check_size *size)
 {
     *size = (struct check_size){0};
     for (uint32_t i = 0; i < ast->n_rules; i++) {
-        const struct rules_ast_rule *rule = &ast->rules[i];
-        for (uint32_t j = 0; rule->store == RULES_STORE_LOCAL && j < rule->n_limits;
-             j++) {
-            add_limit(&rule->limits[j], load, rule->n_key_parts > 0 ? load->n_keys : 1,
-                      size);
-        }
+        add_rule(&ast->rules[i], load, size);
     }
-    size->counter_bytes = size->n_counters * LOCAL_COUNTER_BYTES;
+    size->counter_bytes = (size->n_counters + size->n_fallbacks) * LOCAL_COUNTER_BYTES;
     int64_t table_bytes = with_room(size->counter_bytes);
     if (size->event_bytes == 0) {
         size->memory_bytes = table_bytes + table_bytes / (DAEMON_LOG_SHARE_UNUSED - 1);

@@ -3,7 +3,8 @@
  *
  * Model:     every rule with a key has all the keys at the same time, on every host; a
  *            sliding log of each has as many events as its limit, or as the rate brings.
- *            Counters in Redis are not of the host, and plans are left out: they make limits larger for few.
+ *            A host has a counter of its own for each that is in Redis, where it counts for
+ *            itself while that fails. Plans are left out: they make limits larger for few.
  * Ownership: nothing is kept.
  * Threads:   no shared state.
  * Errors:    none; what is beyond INT64_MAX is that.
@@ -29,9 +30,10 @@ struct check_load {
 
 /** Of one host. */
 struct check_size {
-    int64_t n_counters;
-    int64_t counter_bytes;
-    int64_t n_events; /* of sliding logs */
+    int64_t n_counters;    /* in use as a rule */
+    int64_t n_fallbacks;   /* and while Redis fails */
+    int64_t counter_bytes; /* of both */
+    int64_t n_events;      /* of sliding logs */
     int64_t event_bytes;
     int64_t memory_bytes; /* for `memory` of agent.yaml */
 };

@@ -276,7 +276,11 @@ static void print_size(const struct printer *p)
     }
     (void)fputs(" has\n", p->out);
     begin(p, "counters");
-    (void)fprintf(p->out, "%" PRId64 ", in ", size->n_counters);
+    (void)fprintf(p->out, "%" PRId64, size->n_counters);
+    if (size->n_fallbacks > 0) {
+        (void)fprintf(p->out, ", and %" PRId64 " while Redis fails", size->n_fallbacks);
+    }
+    (void)fputs(", in ", p->out);
     print_bytes(size->counter_bytes, p->out);
     end(p);
     if (size->n_events > 0) {
@@ -289,6 +293,46 @@ static void print_size(const struct printer *p)
     print_bytes(size->memory_bytes, p->out);
     (void)fputs(" or more, in agent.yaml", p->out);
     end(p);
+}
+
+static void print_redis_load(const struct printer *p)
+{
+    const struct check_redis_size *size = &p->check->redis_size;
+    begin(p, "calls");
+    (void)fprintf(p->out, "at most %" PRId64 " a second, %" PRId64 " for each request",
+                  size->n_calls, size->slots);
+    end(p);
+    begin(p, "commands");
+    (void)fprintf(p->out,
+                  "at most %" PRId64 " a second, of up to %" PRId64
+                  " limits for each request",
+                  size->n_commands, size->limits);
+    end(p);
+    begin(p, "primaries");
+    (void)fprintf(p->out, "%" PRId64 ", busy for half of the time at most%s",
+                  size->n_primaries,
+                  size->n_primaries > 1 && !p->check->options.is_cluster
+                      ? ": that is a cluster"
+                      : "");
+    end(p);
+}
+
+static void print_redis_size(const struct printer *p)
+{
+    const struct check_redis_size *size = &p->check->redis_size;
+    (void)fputs("\nRedis has\n", p->out);
+    begin(p, "counters");
+    (void)fprintf(p->out, "%" PRId64, size->n_counters);
+    if (size->n_events > 0) {
+        (void)fprintf(p->out, ", and %" PRId64 " events of sliding logs",
+                      size->n_events);
+    }
+    (void)fputs(", in ", p->out);
+    print_bytes(size->bytes, p->out);
+    end(p);
+    if (p->check->options.load.rate > 0) {
+        print_redis_load(p);
+    }
 }
 
 /* Whom changes are for: told with the first of a rule. */
@@ -380,6 +424,9 @@ static void print_rules(const struct check *check, FILE *out)
     }
     if (check->options.load.n_keys > 0) {
         print_size(&p);
+        if (check->redis_size.is_used) {
+            print_redis_size(&p);
+        }
     }
     if (check->old_file != NULL) {
         print_changes(&p);

@@ -107,7 +107,9 @@ static void check_stem(const char *stem)
     char spoe_path[PATH_ROOM];
     char old_path[PATH_ROOM];
     char out_path[PATH_ROOM];
-    struct check_options options = {.path = path, .deadline_us = DECIDE_DEADLINE_US};
+    struct check_options options = {.path = path,
+                                    .deadline_us = DECIDE_DEADLINE_US,
+                                    .prefix = "rl"};
     struct check check;
     (void)snprintf(path, sizeof(path), FOLDER "%s.yaml", stem);
     (void)snprintf(spoe_path, sizeof(spoe_path), FOLDER "%s.conf", stem);

@@ -1,0 +1,64 @@
+/**
+ * @file agent/command/check_redis_size.h  What a Redis needs for the counters that lie there.
+ *
+ * Model:     as in check_size.h every rule with a key has all the keys at the same time. Of
+ *            a request it is asked how many slots and limits it can meet at most: rules
+ *            that no request meets together are not added up. What a call, a limit and a
+ *            counter take was measured (tests/bench/bench_sizing.c); a primary is counted
+ *            as one core, half of which is to be left over.
+ * Ownership: nothing is kept.
+ * Threads:   one thread.
+ * Errors:    false when memory ran out.
+ * Limits:    CHECK_REDIS_STEPS_MAX comparisons; beyond them rules count as met together.
+ */
+#ifndef AGENT_COMMAND_CHECK_REDIS_SIZE_H
+#define AGENT_COMMAND_CHECK_REDIS_SIZE_H
+
+#include "agent/command/check_size.h"
+
+/* CPU of a redis-server 7.0 in us: of a call, and of each limit in it. Of a virtual machine
+ * with both cores busy, so of a host of its own it is less. */
+enum {
+    CHECK_REDIS_CALL_US = 8,
+    CHECK_REDIS_LIMIT_US = 11,
+    CHECK_REDIS_BUSY_PERCENT = 50, /* of a primary, at most */
+    CHECK_REDIS_CALL_COMMANDS = 3, /* EVALSHA, and what it calls: TIME, MGET; of each */
+    CHECK_REDIS_LIMIT_COMMANDS = 1 /* limit SET */
+};
+
+/* As used_memory grows, tables of keys and of times to live in it; without the name. */
+enum {
+    CHECK_REDIS_COUNTER_BYTES = 136,
+    CHECK_REDIS_EVENT_BYTES = 9,
+    CHECK_REDIS_VALUE_BYTES = 24, /* taken for the value of a part of a key */
+};
+
+#define CHECK_REDIS_STEPS_MAX INT64_C(200000000)
+
+/** Of all primaries together. */
+struct check_redis_size {
+    bool is_used; /* there are rules that count there */
+    int64_t n_counters;
+    int64_t n_events; /* of sliding logs */
+    int64_t bytes;
+    int64_t slots;  /* that one request asks, at most: each is a call */
+    int64_t limits; /* in all calls of one request, at most */
+    /* Where load.rate is given: in a second, at most. */
+    int64_t n_calls;
+    int64_t n_commands;
+    int64_t n_primaries;
+};
+
+/** Where counters lie, and until when rules count. */
+struct check_redis_place {
+    const char *prefix; /* of keys */
+    bool is_cluster;
+    int64_t now_s;
+};
+
+MUST_USE bool check_redis_size_find(const struct rules_ast *ast,
+                                    const struct check_redis_place *place,
+                                    const struct check_load *load,
+                                    struct check_redis_size *size);
+
+#endif
