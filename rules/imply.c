@@ -53,8 +53,9 @@ static bool prefix_holds(const struct rules_ast_value *wide,
                          const struct rules_ast_value *narrow)
 {
     size_t len = wide->text.len - 1; /* without the star */
+    size_t narrow_len = narrow->text.len - (narrow->kind == RULES_AST_PREFIX);
 
-    return narrow->text.len >= len
+    return narrow_len >= len
            && rules_bytes_equal((struct rules_bytes){wide->text.ptr, len},
                                 (struct rules_bytes){narrow->text.ptr, len});
 }

@@ -83,6 +83,9 @@ static void test_negations(void **state)
     assert_true(implies("a: {not: [x, y]}", "a: {not: x}"));
     assert_false(implies("a: {not: x}", "a: {not: [x, y]}"));
     assert_true(implies("a: {not: x*}", "a: {not: [xx, xyz*]}"));
+    assert_true(implies("a: xy*", "a: x*"));
+    assert_false(implies("a: x*", "a: x**")); /* whose prefix has a star */
+    assert_true(implies("a: x**", "a: x*"));
     assert_false(implies("a: {not: x}", "a: absent"));
     assert_false(implies("a: xx", "a: {not: x*}"));
     assert_true(implies("path: /b", "path: {not: /a/**}"));
