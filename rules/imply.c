@@ -190,6 +190,33 @@ bool rules_match_implies(const struct rules_ast_match *narrow,
     return *n_steps >= 0;
 }
 
+/** Up to where one of them lets anything follow. */
+static bool patterns_are_apart(struct rules_bytes a, struct rules_bytes b)
+{
+    struct rules_segments a_it = {.text = a};
+    struct rules_segments b_it = {.text = b};
+    struct rules_bytes a_seg;
+    struct rules_bytes b_seg;
+
+    for (;;) {
+        bool is_a = rules_segments_next(&a_it, &a_seg);
+        bool is_b = rules_segments_next(&b_it, &b_seg);
+
+        if ((is_a && rules_segment_kind(a_seg) == RULES_SEGMENT_REST)
+            || (is_b && rules_segment_kind(b_seg) == RULES_SEGMENT_REST)) {
+            return false;
+        }
+        if (!is_a || !is_b) {
+            return is_a != is_b;
+        }
+        if (rules_segment_kind(a_seg) == RULES_SEGMENT_LITERAL
+            && rules_segment_kind(b_seg) == RULES_SEGMENT_LITERAL
+            && !rules_bytes_equal(a_seg, b_seg)) {
+            return true;
+        }
+    }
+}
+
 /** @return whether nothing is a value of both */
 static bool values_are_apart(const struct rules_ast_value *a,
                              const struct rules_ast_value *b)
@@ -197,6 +224,12 @@ static bool values_are_apart(const struct rules_ast_value *a,
     if (a->network.address.len > 0 && b->network.address.len > 0) {
         return !network_holds(&a->network, &b->network)
                && !network_holds(&b->network, &a->network);
+    }
+    if (a->kind == RULES_AST_PATTERN && b->kind == RULES_AST_PATTERN) {
+        return patterns_are_apart(a->text, b->text);
+    }
+    if (a->kind == RULES_AST_PREFIX && b->kind == RULES_AST_PREFIX) {
+        return !prefix_holds(a, b) && !prefix_holds(b, a);
     }
     return value_excludes(a, b) || value_excludes(b, a);
 }

@@ -9,15 +9,20 @@
 #include "agent/clock.h"
 #include "agent/decide/key.h"
 
+/* A rule that counts in Redis. */
+struct shared {
+    const struct rules_ast_rule *rule;
+    uint32_t group;    /* the first that is in a slot with it */
+    uint32_t seen_for; /* of a first one: by whom, from 1, its group was counted last */
+};
+
 struct sizer {
     const struct rules_ast *ast;
     const struct check_redis_place *place;
     const struct check_load *load;
     struct check_redis_size *size;
-    uint32_t n_rules;
-    const struct rules_ast_rule **rules; /* that count in Redis */
-    uint32_t *groups; /* of each: those in one slot have one number */
-    uint32_t *seen;   /* of each group: the last rule, from 1, it was counted for */
+    uint32_t n_shared;
+    struct shared *shared;
     int64_t n_steps;
 };
 
@@ -105,13 +110,15 @@ static void add_met(struct sizer *s, uint32_t idx)
 {
     int64_t slots = 0;
     int64_t limits = 0;
-    for (uint32_t i = idx; i < s->n_rules; i++) {
-        if (!may_meet(s, s->rules[idx], s->rules[i])) {
+    for (uint32_t i = idx; i < s->n_shared; i++) {
+        const struct shared *met = &s->shared[i];
+        struct shared *first = &s->shared[met->group];
+        if (!may_meet(s, s->shared[idx].rule, met->rule)) {
             continue;
         }
-        limits += s->rules[i]->n_limits;
-        slots += s->seen[s->groups[i]] != idx + 1;
-        s->seen[s->groups[i]] = idx + 1;
+        limits += met->rule->n_limits;
+        slots += first->seen_for != idx + 1;
+        first->seen_for = idx + 1;
     }
     limits = least(limits, RULES_HITS_MAX);
     slots = s->place->is_cluster ? least(slots, limits) : 1;
@@ -119,23 +126,26 @@ static void add_met(struct sizer *s, uint32_t idx)
     s->size->slots = slots > s->size->slots ? slots : s->size->slots;
 }
 
-/* Rules that are together in a slot get the number of the first of them. */
+static bool is_first_of(struct sizer *s, uint32_t first, uint32_t idx)
+{
+    return s->shared[first].group == first && --s->n_steps >= 0
+           && rules_slot_is_same(s->ast, s->shared[first].rule, s->shared[idx].rule);
+}
+
 static void group(struct sizer *s, uint32_t idx)
 {
     uint32_t i = 0;
-    while (i < idx
-           && (s->groups[i] != i || --s->n_steps < 0
-               || !rules_slot_is_same(s->ast, s->rules[i], s->rules[idx]))) {
+    while (i < idx && !is_first_of(s, i, idx)) {
         i++;
     }
-    s->groups[idx] = i;
+    s->shared[idx].group = i;
 }
 
 /* Those that match the least first: whoever meets one of the last, meets few others. */
 static int compare(const void *a, const void *b)
 {
-    const struct rules_ast_rule *first = *(const struct rules_ast_rule *const *)a;
-    const struct rules_ast_rule *second = *(const struct rules_ast_rule *const *)b;
+    const struct rules_ast_rule *first = ((const struct shared *)a)->rule;
+    const struct rules_ast_rule *second = ((const struct shared *)b)->rule;
     uint32_t n_first = first->match.n_conditions;
     uint32_t n_second = second->match.n_conditions;
     return n_first == n_second ? (first > second) - (first < second)
@@ -149,17 +159,17 @@ static void add_rules(struct sizer *s)
         if (rule->store != RULES_STORE_REDIS || rule->expires_s <= s->place->now_s) {
             continue;
         }
-        s->rules[s->n_rules++] = rule;
+        s->shared[s->n_shared++].rule = rule;
         for (uint32_t j = 0; j < rule->n_limits; j++) {
             add_limit(s, rule, &rule->limits[j]);
         }
     }
-    s->size->is_used = s->n_rules > 0;
-    qsort(s->rules, s->n_rules, sizeof(s->rules[0]), compare);
-    for (uint32_t i = 0; i < s->n_rules; i++) {
+    s->size->is_used = s->n_shared > 0;
+    qsort(s->shared, s->n_shared, sizeof(s->shared[0]), compare);
+    for (uint32_t i = 0; i < s->n_shared; i++) {
         group(s, i);
     }
-    for (uint32_t i = 0; i < s->n_rules; i++) {
+    for (uint32_t i = 0; i < s->n_shared; i++) {
         add_met(s, i);
     }
 }
@@ -184,19 +194,15 @@ bool check_redis_size_find(const struct rules_ast *ast,
         .place = place,
         .load = load,
         .size = size,
-        .rules = calloc(ast->n_rules, sizeof(*s.rules)),
-        .groups = calloc(ast->n_rules, sizeof(*s.groups)),
-        .seen = calloc(ast->n_rules, sizeof(*s.seen)),
+        .shared = calloc(ast->n_rules, sizeof(*s.shared)),
         .n_steps = CHECK_REDIS_STEPS_MAX,
     };
-    bool is_memory_short = s.rules == NULL || s.groups == NULL || s.seen == NULL;
     *size = (struct check_redis_size){0};
-    if (!is_memory_short) {
-        add_rules(&s);
-        add_load(size, load->rate);
+    if (s.shared == NULL) {
+        return false;
     }
-    free(s.rules);
-    free(s.groups);
-    free(s.seen);
-    return !is_memory_short;
+    add_rules(&s);
+    add_load(size, load->rate);
+    free(s.shared);
+    return true;
 }

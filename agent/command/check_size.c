@@ -1,6 +1,7 @@
 #include "agent/command/check_size.h"
 
 #include "agent/clock.h"
+#include "agent/command/check_bound.h"
 #include "agent/control/daemon.h"
 #include "agent/limit/sliding_log.h"
 #include "agent/store/local.h"
@@ -47,12 +48,11 @@ static void add_rule(const struct rules_ast_rule *rule, const struct check_load 
                      struct check_size *size)
 {
     int64_t n_keys = rule->n_key_parts > 0 ? load->n_keys : 1;
-    if (rule->store != RULES_STORE_LOCAL) {
-        bool is_counted = rule->on_store_failure.policy == RULES_FAILURE_LOCAL;
-        size->n_fallbacks += is_counted ? rule->n_limits * n_keys : 0;
-        return;
+    if (check_has_policy(rule)
+        && rule->on_store_failure.policy == RULES_FAILURE_LOCAL) {
+        size->n_fallbacks += rule->n_limits * n_keys;
     }
-    for (uint32_t i = 0; i < rule->n_limits; i++) {
+    for (uint32_t i = 0; rule->store != RULES_STORE_REDIS && i < rule->n_limits; i++) {
         add_limit(&rule->limits[i], load, n_keys, size);
     }
 }

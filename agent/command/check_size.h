@@ -3,8 +3,8 @@
  *
  * Model:     every rule with a key has all the keys at the same time, on every host; a
  *            sliding log of each has as many events as its limit, or as the rate brings.
- *            A host has a counter of its own for each that is in Redis, where it counts for
- *            itself while that fails. Plans are left out: they make limits larger for few.
+ *            What is in Redis alone has a counter on the host where it counts for itself
+ *            while Redis fails. Plans are left out: they make limits larger for few.
  * Ownership: nothing is kept.
  * Threads:   no shared state.
  * Errors:    none; what is beyond INT64_MAX is that.

@@ -50,6 +50,12 @@ printf 'redis: {addresses: [a:1]}\ndeadline_ms: 20\n' >"$work/with_redis.yaml"
 expect 0 "redis" "$work/redis.yaml" -c "$work/with_redis.yaml"
 expect 1 "[spoe-timeout]" "$work/redis.yaml" -c "$work/with_redis.yaml" --spoe "$spoe"
 
+expect 0 "calls     at most 1000 a second, 1 for each request" "$work/redis.yaml" --keys 10 --rate 1000
+expect 0 "primaries 1, busy" "$work/redis.yaml" --keys 10 --rate 1000
+expect 0 "primaries 38, busy for half of the time at most: that is a cluster" "$work/redis.yaml" --keys 10 --rate 1000000
+printf 'redis: {addresses: [a:1], cluster: true}\n' >"$work/cluster.yaml"
+expect 0 "slot      by [ip]" "$work/redis.yaml" -c "$work/cluster.yaml"
+
 expect 2 "want one rules file"
 expect 2 "want one rules file" "$rules" "$rules"
 expect 2 "unrecognized option" "$rules" --unknown

@@ -139,7 +139,14 @@ static void test_exclusion(void **state)
     assert_true(excludes("a: [x, y]", "a: [z, w]"));
     assert_false(excludes("a: x*", "a: xy"));
     assert_true(excludes("a: x*", "a: yx"));
-    assert_false(excludes("a: x*", "a: y*")); /* not looked into */
+    assert_true(excludes("a: x*", "a: y*"));
+    assert_false(excludes("a: x*", "a: xy*"));
+    assert_true(excludes("path: \"/a/**\"", "path: \"/b/**\""));
+    assert_false(excludes("path: \"/a/**\"", "path: \"/a\""));
+    assert_false(excludes("path: \"/a/**\"", "path: \"/*/b/*\""));
+    assert_true(excludes("path: \"/a/*\"", "path: \"/*/*/*\""));
+    assert_true(excludes("path: \"/a/*\"", "path: \"/*\""));
+    assert_true(excludes("path: \"/*/a\"", "path: \"/*/b/**\""));
     assert_false(excludes("a: present", "a: x"));
     assert_true(excludes("a: present", "a: absent"));
     assert_true(excludes("a: x", "a: absent"));
