@@ -68,6 +68,8 @@ static void set_options(struct stores *stores)
     set_script(&stores->scripts[REDIS_SCRIPT_TAKE], &script_take);
     set_script(&stores->scripts[REDIS_SCRIPT_SETTLE], &script_settle);
     set_script(&stores->scripts[REDIS_SCRIPT_BEAT], &script_beat);
+    set_script(&stores->scripts[REDIS_SCRIPT_LEASE], &script_lease);
+    set_script(&stores->scripts[REDIS_SCRIPT_SYNC], &script_sync);
     stores->options = (struct redis_options){
         .mode = config->mode,
         .n_endpoints = config->n_endpoints,

@@ -86,4 +86,12 @@ local function settle(limit, state, now, correction)
     return {count = used + change, window = window}
 end
 
-return {empty = empty, read = read, write = write, align = align, take = take, settle = settle}
+local function place(limit, state, now)
+    local window = current(limit, state, now)
+    return window
+end
+
+return {
+    empty = empty, bytes = BYTES, read = read, write = write, align = align, take = take,
+    settle = settle, place = place,
+}

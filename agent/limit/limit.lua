@@ -12,6 +12,9 @@
 --   take(limit, state, now, cost)  an answer; where charged with the state after it, and
 --                                  the place where the charge stands in it
 --   settle(limit, state, now, correction)  a state; nil: nothing changes
+-- and where hosts may hold some of a counter (redis/records.lua):
+--   bytes                          how long a text is
+--   place(limit, state, now)       where a charge of now would stand
 local floor, ceil, min, max = math.floor, math.ceil, math.min, math.max
 
 -- As enum limit_algorithm numbers them; algorithm(number) is the one.

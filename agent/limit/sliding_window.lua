@@ -95,4 +95,12 @@ local function settle(limit, state, now, correction)
     return {prev = prev + change, curr = curr, window = window}
 end
 
-return {empty = empty, read = read, write = write, align = align, take = take, settle = settle}
+local function place(limit, state, now)
+    local _, _, window = roll(limit, state, now)
+    return window
+end
+
+return {
+    empty = empty, bytes = BYTES, read = read, write = write, align = align, take = take,
+    settle = settle, place = place,
+}

@@ -86,7 +86,12 @@ local function settle(limit, state, now, correction)
     return {level = level + change, at = at}
 end
 
+local function place(limit, state, now)
+    local _, at = level_now(limit, state, now)
+    return at
+end
+
 return {
-    empty = empty, read = read, write = write, align = align, take = take, settle = settle,
-    level_now = level_now,
+    empty = empty, bytes = BYTES, read = read, write = write, align = align, take = take,
+    settle = settle, place = place, level_now = level_now,
 }

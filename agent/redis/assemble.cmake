@@ -4,10 +4,12 @@
 #
 # BODY=beat.lua stands on CLOCK alone, the others on all counters: each algorithm becomes the
 # body of a function, which is called when a limit has it; numbered as in enum limit_algorithm.
+# So do the records, for a counter that has some: a call that needs neither pays for neither.
 set(algorithms sliding_window token_bucket fixed_window leaky_bucket sliding_log)
 
 file(READ ${CLOCK} clock)
 file(READ ${DIR}/limit/limit.lua limit)
+file(READ ${DIR}/redis/records.lua records)
 file(READ ${DIR}/redis/counter.lua counter)
 file(READ ${BODY} body)
 
@@ -21,6 +23,10 @@ foreach(name IN LISTS algorithms)
     math(EXPR number "${number} + 1")
 endforeach()
 string(APPEND chain "    end\n    return algorithms[number]\nend\n")
+
+string(APPEND chain "local made_records\nlocal function records()\n"
+                    "    if not made_records then\nmade_records = (function()\n${records}end)()\n"
+                    "    end\n    return made_records\nend\n")
 
 set(script "${clock}${limit}${chain}${counter}${body}")
 if(BODY MATCHES "/beat.lua$")

@@ -1,4 +1,6 @@
--- How a counter is kept: one key, a string, with a time to live that is set with it.
+-- How a counter is kept: one key, a string, with a time to live that is set with it: the
+-- text of the state and, where hosts hold some of it, their records (records.lua). Whoever
+-- opens a counter ends those that are due.
 --
 -- A key is never trusted: what is no state of the algorithm counts as an untouched counter
 -- and is replaced.
@@ -25,31 +27,55 @@ local function read_limit(at)
     return limit, algorithm(kind), flags, next_at
 end
 
+local function counter_tend(counter)
+    local held = records()
+    local aligned = held.align(counter.records, now)
+    counter.records = aligned or counter.records
+    local state, rest =
+        held.finish(counter.limit, counter.kind, counter.state, counter.records, now)
+    if state then
+        counter.state, counter.records, counter.has_ended = state, rest, true
+    end
+    counter.is_changed = counter.is_changed or aligned ~= nil or state ~= nil
+end
+
 -- text: of the key; false: it holds no string
 local function counter_open(key, text, limit, kind)
-    local state = text and kind.read(text)
+    local state, held = text and kind.read(text), ''
+    if text and not state and kind.bytes then
+        state, held = records().split(text, kind)
+    end
     local aligned = state and kind.align(limit, state, now)
-    return {
+    local counter = {
         key = key,
         text = text,
         limit = limit,
         kind = kind,
         state = aligned or state or kind.empty,
+        records = held or '',
         is_changed = aligned ~= nil and aligned ~= false,
         is_garbage = text and not state,
         flags = 0,
     }
+    if counter.records ~= '' then
+        counter_tend(counter)
+    end
+    return counter
 end
 
 -- For how long the key of a counter that is answered so is needed.
-local function ttl_ms(answer)
+local function ttl_ms(counter, answer)
     local us = max(answer.reset_us, answer.kept_us or 0)
-    return ceil((us == NEVER and WAIT_US_MAX or us) / 1000) + KEPT_MS
+    us = us == NEVER and WAIT_US_MAX or us
+    if counter.records ~= '' then
+        us = max(us, records().last_end(counter.records) - now)
+    end
+    return ceil(us / 1000) + KEPT_MS
 end
 
 local function counter_write(counter, answer)
-    local key, text = counter.key, counter.kind.write(counter.state)
-    local ttl = ttl_ms(answer)
+    local key, text = counter.key, counter.kind.write(counter.state) .. counter.records
+    local ttl = ttl_ms(counter, answer)
     if counter.text then
         redis.call('SET', key, text, 'PX', ttl)
     elseif not redis.call('SET', key, text, 'PX', ttl, 'NX') then
@@ -61,7 +87,7 @@ end
 -- A limit that was lowered is slower to be as if untouched than it was when the key was
 -- written; and a key without any time to live was not written here.
 local function counter_keep(counter, answer)
-    local ttl = ttl_ms(answer)
+    local ttl = ttl_ms(counter, answer)
     local held = redis.call('PTTL', counter.key)
     if held < ttl - KEPT_MS then
         redis.call('PEXPIRE', counter.key, ttl)

@@ -1,6 +1,6 @@
-#include "agent/redis/script.h"
-
 #include <string.h>
+
+#include "agent/redis/script_parts.h"
 
 /* assemble.cmake numbers them so, too. */
 _Static_assert(LIMIT_SLIDING_WINDOW == 0 && LIMIT_TOKEN_BUCKET == 1
@@ -19,24 +19,13 @@ enum {
     FLAG_CALENDAR = 128,
 };
 
-/* Of a charge in a reply. */
-enum {
-    FLAG_ALLOWED = 1,
-    FLAG_CHANGED = 2,
-    FLAG_REPAIRED_VALUE = 4,
-    FLAG_REPAIRED_TTL = 8,
-};
-
-#define NEVER_SAID INT64_C(-1)
-#define EXACT_MAX  ((INT64_C(1) << 53) - 1)
-
-static uint8_t *put_byte(uint8_t *out, unsigned value)
+uint8_t *script_put_byte(uint8_t *out, unsigned value)
 {
     *out = (uint8_t)value;
     return out + 1;
 }
 
-static uint8_t *put_number(uint8_t *out, int64_t value, unsigned n_bytes)
+uint8_t *script_put_number(uint8_t *out, int64_t value, unsigned n_bytes)
 {
     ENSURE(value >= 0 && (n_bytes == 8 || value >> 8 * n_bytes == 0));
     for (unsigned i = 0; i < n_bytes; i++) {
@@ -45,22 +34,22 @@ static uint8_t *put_number(uint8_t *out, int64_t value, unsigned n_bytes)
     return out + n_bytes;
 }
 
-static uint8_t *put_limit(uint8_t *out, const struct limit *limit, struct instant now,
+uint8_t *script_put_limit(uint8_t *out, const struct limit *limit, struct instant now,
                           unsigned flags)
 {
     flags |= limit->calendar != NULL ? FLAG_CALENDAR : 0;
-    out = put_byte(out, limit->algorithm);
-    out = put_byte(out, flags);
-    out = put_number(out, limit->requests, 4);
-    out = put_number(out, limit->size, 4);
-    out = put_number(out, limit->per_ticks, 4);
-    out = put_number(out, limit->tick_us, 4);
-    out = put_number(out, limit->max_delay_ticks, 4);
+    out = script_put_byte(out, limit->algorithm);
+    out = script_put_byte(out, flags);
+    out = script_put_number(out, limit->requests, 4);
+    out = script_put_number(out, limit->size, 4);
+    out = script_put_number(out, limit->per_ticks, 4);
+    out = script_put_number(out, limit->tick_us, 4);
+    out = script_put_number(out, limit->max_delay_ticks, 4);
     if (limit->calendar != NULL) {
         int64_t starts[CALENDAR_UPCOMING];
         calendar_upcoming(limit->calendar, now, starts);
         for (unsigned i = 0; i < CALENDAR_UPCOMING; i++) {
-            out = put_number(out, starts[i], 8);
+            out = script_put_number(out, starts[i], 8);
         }
     }
     return out;
@@ -69,13 +58,13 @@ static uint8_t *put_limit(uint8_t *out, const struct limit *limit, struct instan
 size_t script_encode_take(const struct store_take *take, uint8_t *out)
 {
     ENSURE(take->n_charges > 0 && take->n_charges <= STORE_CHARGES_MAX);
-    uint8_t *at = put_byte(out, take->is_peek ? PEEKS : TAKES);
+    uint8_t *at = script_put_byte(out, take->is_peek ? PEEKS : TAKES);
     for (unsigned i = 0; i < take->n_charges; i++) {
         const struct store_charge *charge = &take->charges[i];
-        at = put_limit(at, charge->limit, take->now,
-                       charge->is_lenient ? FLAG_LENIENT : 0);
-        at = put_byte(at, charge->tie);
-        at = put_number(at, charge->cost, 4);
+        at = script_put_limit(at, charge->limit, take->now,
+                              charge->is_lenient ? FLAG_LENIENT : 0);
+        at = script_put_byte(at, charge->tie);
+        at = script_put_number(at, charge->cost, 4);
     }
     return (size_t)(at - out);
 }
@@ -83,10 +72,10 @@ size_t script_encode_take(const struct store_take *take, uint8_t *out)
 size_t script_encode_settlement(const struct store_settlement *settlement, uint8_t *out)
 {
     const struct limit_correction *correction = &settlement->correction;
-    uint8_t *at = put_limit(out, settlement->limit, settlement->now, 0);
-    at = put_number(at, correction->place, 8);
-    at = put_number(at, correction->amount, 4);
-    at = put_number(at, correction->truth, 4);
+    uint8_t *at = script_put_limit(out, settlement->limit, settlement->now, 0);
+    at = script_put_number(at, correction->place, 8);
+    at = script_put_number(at, correction->amount, 4);
+    at = script_put_number(at, correction->truth, 4);
     return (size_t)(at - out);
 }
 
@@ -104,39 +93,39 @@ size_t script_encode_giving_back(const uint8_t *take, unsigned idx, int64_t plac
         record += limit_bytes(record) + SCRIPT_CHARGE_MORE_BYTES;
     }
     memcpy(out, record, limit_bytes(record));
-    uint8_t *at = put_number(out + limit_bytes(record), place, 8);
-    at = put_number(at, amount, 4);
-    at = put_number(at, 0, 4);
+    uint8_t *at = script_put_number(out + limit_bytes(record), place, 8);
+    at = script_put_number(at, amount, 4);
+    at = script_put_number(at, 0, 4);
     return (size_t)(at - out);
 }
 
-static void count_repairs(int64_t flags, struct script_repairs *repairs)
+void script_count_repairs(int64_t flags, struct script_repairs *repairs)
 {
-    repairs->n_values += (flags & FLAG_REPAIRED_VALUE) != 0;
-    repairs->n_ttls += (flags & FLAG_REPAIRED_TTL) != 0;
+    repairs->n_values += (flags & SCRIPT_FLAG_REPAIRED_VALUE) != 0;
+    repairs->n_ttls += (flags & SCRIPT_FLAG_REPAIRED_TTL) != 0;
 }
 
 static bool is_wait(int64_t number)
 {
-    return number >= NEVER_SAID && number <= EXACT_MAX;
+    return number >= SCRIPT_NEVER && number <= SCRIPT_EXACT_MAX;
 }
 
-static bool is_flags(int64_t number, int64_t all)
+bool script_is_flags(int64_t number, int64_t all)
 {
     return (number & ~all) == 0;
 }
 
-static int64_t to_wait(int64_t number)
+int64_t script_to_wait(int64_t number)
 {
-    return number == NEVER_SAID ? LIMIT_NEVER : number;
+    return number == SCRIPT_NEVER ? LIMIT_NEVER : number;
 }
 
 /* Remaining, reset and the window's end as they are answered for a charge. */
-static bool are_levels(const struct store_charge *charge, int64_t remaining,
-                       int64_t reset, int64_t window_end)
+bool script_are_levels(const struct limit *limit, int64_t remaining, int64_t reset,
+                       int64_t window_end)
 {
-    return remaining >= 0 && remaining <= charge->limit->size && is_wait(reset)
-           && window_end >= 0 && window_end <= EXACT_MAX;
+    return remaining >= 0 && remaining <= limit->size && is_wait(reset)
+           && window_end >= 0 && window_end <= SCRIPT_EXACT_MAX;
 }
 
 static bool decode_charge(const int64_t *numbers, bool is_peek,
@@ -152,14 +141,17 @@ static bool decode_charge(const int64_t *numbers, bool is_peek,
         PLACE
     };
     int64_t flags = numbers[FLAGS];
-    bool is_allowed = (flags & FLAG_ALLOWED) != 0;
-    bool is_charged = (flags & FLAG_CHANGED) != 0;
-    if (!is_flags(flags,
-                  FLAG_ALLOWED | FLAG_CHANGED | FLAG_REPAIRED_VALUE | FLAG_REPAIRED_TTL)
-        || !are_levels(charge, numbers[REMAINING], numbers[RESET], numbers[WINDOW_END])
+    bool is_allowed = (flags & SCRIPT_FLAG_ALLOWED) != 0;
+    bool is_charged = (flags & SCRIPT_FLAG_CHANGED) != 0;
+    if (!script_is_flags(flags, SCRIPT_FLAG_ALLOWED | SCRIPT_FLAG_CHANGED
+                                    | SCRIPT_FLAG_REPAIRED_VALUE
+                                    | SCRIPT_FLAG_REPAIRED_TTL)
+        || !script_are_levels(charge->limit, numbers[REMAINING], numbers[RESET],
+                              numbers[WINDOW_END])
         || !is_wait(numbers[RETRY]) || (numbers[RETRY] == 0) != is_allowed
-        || numbers[DELAY] < 0 || numbers[DELAY] > EXACT_MAX || numbers[PLACE] < 0
-        || numbers[PLACE] > EXACT_MAX || (is_charged && (!is_allowed || is_peek))) {
+        || numbers[DELAY] < 0 || numbers[DELAY] > SCRIPT_EXACT_MAX || numbers[PLACE] < 0
+        || numbers[PLACE] > SCRIPT_EXACT_MAX
+        || (is_charged && (!is_allowed || is_peek))) {
         return false;
     }
     charge->is_charged = is_charged;
@@ -167,8 +159,8 @@ static bool decode_charge(const int64_t *numbers, bool is_peek,
     charge->answer = (struct limit_answer){
         .is_allowed = is_allowed,
         .remaining = numbers[REMAINING],
-        .reset_us = to_wait(numbers[RESET]),
-        .retry_us = to_wait(numbers[RETRY]),
+        .reset_us = script_to_wait(numbers[RESET]),
+        .retry_us = script_to_wait(numbers[RETRY]),
         .window_end_us = numbers[WINDOW_END],
         .delay_us = numbers[DELAY],
     };
@@ -179,12 +171,12 @@ static bool decode_charge(const int64_t *numbers, bool is_peek,
 static bool decode_held(const int64_t *numbers, const struct store_charge *charge,
                         struct limit_answer *held)
 {
-    if (!are_levels(charge, numbers[0], numbers[1], numbers[2])) {
+    if (!script_are_levels(charge->limit, numbers[0], numbers[1], numbers[2])) {
         return false;
     }
     *held = charge->answer;
     held->remaining = numbers[0];
-    held->reset_us = to_wait(numbers[1]);
+    held->reset_us = script_to_wait(numbers[1]);
     held->window_end_us = numbers[2];
     return true;
 }
@@ -210,7 +202,7 @@ enum script_status script_decode_take(const int64_t *numbers, size_t n_numbers,
     if (n_numbers != 1 + take->n_charges * stride) {
         return SCRIPT_BAD_LENGTH;
     }
-    if (!is_flags(numbers[0], FLAG_ALLOWED)) {
+    if (!script_is_flags(numbers[0], SCRIPT_FLAG_ALLOWED)) {
         return SCRIPT_BAD_NUMBER;
     }
     take->is_allowed = numbers[0] != 0;
@@ -227,7 +219,7 @@ enum script_status script_decode_take(const int64_t *numbers, size_t n_numbers,
         return SCRIPT_BAD_NUMBER;
     }
     for (unsigned i = 0; i < take->n_charges; i++) {
-        count_repairs(numbers[1 + i * stride], repairs);
+        script_count_repairs(numbers[1 + i * stride], repairs);
     }
     return SCRIPT_OK;
 }
@@ -240,14 +232,15 @@ enum script_status script_decode_settlements(const int64_t *numbers, size_t n_nu
         return SCRIPT_BAD_LENGTH;
     }
     for (size_t i = 0; i < n; i++) {
-        if (!is_flags(numbers[i], FLAG_CHANGED | FLAG_REPAIRED_VALUE)) {
+        if (!script_is_flags(numbers[i],
+                             SCRIPT_FLAG_CHANGED | SCRIPT_FLAG_REPAIRED_VALUE)) {
             return SCRIPT_BAD_NUMBER;
         }
     }
     *n_changed = 0;
     for (size_t i = 0; i < n; i++) {
-        *n_changed += (numbers[i] & FLAG_CHANGED) != 0;
-        count_repairs(numbers[i], repairs);
+        *n_changed += (numbers[i] & SCRIPT_FLAG_CHANGED) != 0;
+        script_count_repairs(numbers[i], repairs);
     }
     return SCRIPT_OK;
 }

@@ -40,6 +40,8 @@ for i = 1, #charges do
     end
     if not is_peek then
         counter_close(charge, answer)
+    elseif charge.has_ended then
+        counter_close(charge, held)
     end
     reply[n + 1] = (answer.is_allowed and 1 or 0) + (is_charged and CHANGED or 0) + charge.flags
     reply[n + 2] = answer.remaining

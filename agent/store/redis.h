@@ -37,6 +37,8 @@ enum redis_script {
     REDIS_SCRIPT_TAKE = 0,
     REDIS_SCRIPT_SETTLE,
     REDIS_SCRIPT_BEAT, /* beat.h */
+    REDIS_SCRIPT_LEASE,
+    REDIS_SCRIPT_SYNC,
     REDIS_SCRIPTS_N,
 };
 

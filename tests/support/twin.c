@@ -12,15 +12,28 @@
 enum {
     STATE_BYTES_MAX = 17,
     WORDS = 4, /* EVALSHA, the script, the number of keys, the argument */
+    KEYS_MAX = SCRIPT_LEASE_KEYS_MAX,
+    NUMBERS_MAX = SCRIPT_LEASE_REPLY_NUMBERS_MAX, /* the longest of all replies */
+};
+
+enum {
+    TAKE = 0,
+    SETTLE,
+    LEASE,
+    SYNC,
+    SCRIPTS_N,
 };
 
 /* Of clock.lua here; made by the build. */
 extern const struct script script_take_at;
 extern const struct script script_settle_at;
+extern const struct script script_lease_at;
+extern const struct script script_sync_at;
 
-static const struct script *const scripts[2][2] = {
-    [TWIN_SERVER] = {&script_take, &script_settle},
-    [TWIN_TEST] = {&script_take_at, &script_settle_at},
+static const struct script *const scripts[2][SCRIPTS_N] = {
+    [TWIN_SERVER] = {&script_take, &script_settle, &script_lease, &script_sync},
+    [TWIN_TEST] = {&script_take_at, &script_settle_at, &script_lease_at,
+                   &script_sync_at},
 };
 
 /* What a server calls a script is what the build said. */
@@ -39,9 +52,8 @@ void twin_start(struct twin *twin)
 {
     *twin = (struct twin){0};
     redis_server_start(&twin->server);
-    for (int i = 0; i < 2; i++) {
-        load(twin, scripts[i][0]);
-        load(twin, scripts[i][1]);
+    for (int i = 0; i < 2 * SCRIPTS_N; i++) {
+        load(twin, scripts[i / SCRIPTS_N][i % SCRIPTS_N]);
     }
 }
 
@@ -55,8 +67,8 @@ static void send_call(struct twin *twin, const struct script *script,
                       const struct twin_key *keys, unsigned n_keys,
                       const struct twin_key *argument, const struct instant *now)
 {
-    const char *words[WORDS + STORE_CHARGES_MAX + 1] = {"EVALSHA", script->sha1};
-    size_t lengths[WORDS + STORE_CHARGES_MAX + 1] = {7, strlen(script->sha1)};
+    const char *words[WORDS + KEYS_MAX + 1] = {"EVALSHA", script->sha1};
+    size_t lengths[WORDS + KEYS_MAX + 1] = {7, strlen(script->sha1)};
     char number[8];
     char time[24];
     int n = 2;
@@ -83,7 +95,7 @@ void twin_send_take(struct twin *twin, enum twin_clock clock,
     size_t len = script_encode_take(take, bytes);
     const struct twin_key argument = {(const char *)bytes, len};
     assert_in_range(len, 1, sizeof(bytes));
-    send_call(twin, scripts[clock][0], keys, take->n_charges, &argument,
+    send_call(twin, scripts[clock][TAKE], keys, take->n_charges, &argument,
               clock == TWIN_TEST ? &take->now : NULL);
 }
 
@@ -94,7 +106,7 @@ void twin_send_settlement(struct twin *twin, enum twin_clock clock,
     uint8_t bytes[SCRIPT_SETTLEMENT_BYTES_MAX];
     size_t len = script_encode_settlement(settlement, bytes);
     const struct twin_key argument = {(const char *)bytes, len};
-    send_call(twin, scripts[clock][1], key, 1, &argument,
+    send_call(twin, scripts[clock][SETTLE], key, 1, &argument,
               clock == TWIN_TEST ? &settlement->now : NULL);
 }
 
@@ -105,7 +117,7 @@ static size_t get_numbers(struct twin *twin, int64_t *numbers)
     if (reply->type != REDIS_REPLY_ARRAY) {
         fail_msg("%s", reply->str);
     }
-    assert_in_range(reply->elements, 1, SCRIPT_REPLY_NUMBERS_MAX);
+    assert_in_range(reply->elements, 1, NUMBERS_MAX);
     for (size_t i = 0; i < reply->elements; i++) {
         assert_int_equal(reply->element[i]->type, REDIS_REPLY_INTEGER);
         numbers[i] = reply->element[i]->integer;
@@ -117,20 +129,64 @@ static size_t get_numbers(struct twin *twin, int64_t *numbers)
 
 void twin_get_take(struct twin *twin, struct store_take *take)
 {
-    int64_t numbers[SCRIPT_REPLY_NUMBERS_MAX];
+    int64_t numbers[NUMBERS_MAX];
     size_t n = get_numbers(twin, numbers);
     assert_int_equal(script_decode_take(numbers, n, take, &twin->repairs), SCRIPT_OK);
 }
 
 bool twin_get_settled(struct twin *twin)
 {
-    int64_t numbers[SCRIPT_REPLY_NUMBERS_MAX];
+    int64_t numbers[NUMBERS_MAX];
     unsigned n_changed = 0;
     size_t n = get_numbers(twin, numbers);
     assert_int_equal(script_decode_settlements(numbers, n, 1, &n_changed,
                                                &twin->repairs),
                      SCRIPT_OK);
     return n_changed == 1;
+}
+
+void twin_send_lease(struct twin *twin, enum twin_clock clock, struct twin_from from,
+                     const struct script_lease_order *orders, unsigned n_orders,
+                     const struct twin_key *keys)
+{
+    uint8_t bytes[SCRIPT_LEASE_BYTES_MAX];
+    size_t len = script_encode_lease(from.host, from.kept_ms, from.now, orders,
+                                     n_orders, bytes);
+    const struct twin_key argument = {(const char *)bytes, len};
+    send_call(twin, scripts[clock][LEASE], keys, n_orders, &argument,
+              clock == TWIN_TEST ? &from.now : NULL);
+}
+
+void twin_get_lease(struct twin *twin, const struct script_lease_order *orders,
+                    unsigned n_orders, struct script_lease_reply *replies)
+{
+    int64_t numbers[NUMBERS_MAX];
+    size_t n = get_numbers(twin, numbers);
+    assert_int_equal(script_decode_lease(numbers, n, orders, n_orders, replies,
+                                         &twin->repairs),
+                     SCRIPT_OK);
+}
+
+void twin_send_sync(struct twin *twin, enum twin_clock clock, struct twin_from from,
+                    const struct script_sync_order *orders, unsigned n_orders,
+                    const struct twin_key *keys)
+{
+    uint8_t bytes[SCRIPT_SYNC_BYTES_MAX];
+    size_t len = script_encode_sync(from.host, from.kept_ms, from.now, orders, n_orders,
+                                    bytes);
+    const struct twin_key argument = {(const char *)bytes, len};
+    send_call(twin, scripts[clock][SYNC], keys, n_orders, &argument,
+              clock == TWIN_TEST ? &from.now : NULL);
+}
+
+void twin_get_sync(struct twin *twin, const struct script_sync_order *orders,
+                   unsigned n_orders, struct script_sync_reply *replies)
+{
+    int64_t numbers[NUMBERS_MAX];
+    size_t n = get_numbers(twin, numbers);
+    assert_int_equal(script_decode_sync(numbers, n, orders, n_orders, replies,
+                                        &twin->repairs),
+                     SCRIPT_OK);
 }
 
 static char *put(char *out, int64_t value, int n_bytes)

@@ -27,6 +27,13 @@ struct twin_key {
     size_t len;
 };
 
+/** Who calls, when, and how long what that leaves is kept. */
+struct twin_from {
+    const uint8_t *host;
+    int64_t kept_ms;
+    struct instant now;
+};
+
 struct twin {
     struct redis_server server;
     struct script_repairs repairs; /* what all replies said since they were looked at */
@@ -46,6 +53,20 @@ void twin_send_settlement(struct twin *twin, enum twin_clock clock,
                           const struct twin_key *key);
 /** @return whether anything was changed, by the next reply */
 bool twin_get_settled(struct twin *twin);
+
+/** Send leases, by a host, of counters in these keys. */
+void twin_send_lease(struct twin *twin, enum twin_clock clock, struct twin_from from,
+                     const struct script_lease_order *orders, unsigned n_orders,
+                     const struct twin_key *keys);
+/** Fill the replies to these orders from the next reply. */
+void twin_get_lease(struct twin *twin, const struct script_lease_order *orders,
+                    unsigned n_orders, struct script_lease_reply *replies);
+
+void twin_send_sync(struct twin *twin, enum twin_clock clock, struct twin_from from,
+                    const struct script_sync_order *orders, unsigned n_orders,
+                    const struct twin_key *keys);
+void twin_get_sync(struct twin *twin, const struct script_sync_order *orders,
+                   unsigned n_orders, struct script_sync_reply *replies);
 
 /** limit_align and limit_take in Lua, on the server that twin_group_start started. */
 bool twin_take(const struct limit *limit, struct limit_state *state, struct instant now,

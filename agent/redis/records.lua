@@ -1,0 +1,111 @@
+-- What hosts hold of a counter: records of 32 bytes behind the text of its state, those that
+-- end first before the others, so that who only counts looks at the first.
+--
+--   host, seq      8 and 4 bytes: whose, and which of its leases or exchanges
+--   amount, place  4 and 8: what a lease took and where; 0 of an exchange
+--   ends_us        8: when it ends
+--
+-- Numbers are read as what they may be at most: text may be anything.
+local BYTES, RECORDS_MAX = 32, 256
+local AMOUNT_MAX = COUNT_MAX / 2
+local KEPT_US_MAX = 60e6 -- an end beyond this: the clock was stepped back
+
+local function amount_at(records, at)
+    return min(struct.unpack('>I4', records, at + 12), AMOUNT_MAX)
+end
+
+local function place_at(records, at)
+    return min(struct.unpack('>I8', records, at + 16), NUMBER_MAX)
+end
+
+local function ends_at(records, at)
+    return min(struct.unpack('>I8', records, at + 24), NUMBER_MAX)
+end
+
+local function last_end(records)
+    return ends_at(records, #records - BYTES + 1)
+end
+
+-- The state of a text, and what is behind it; nil: it is none.
+local function split(text, kind)
+    local n = (#text - kind.bytes) / BYTES
+    if n >= 1 and n <= RECORDS_MAX and n == floor(n) then
+        local state = kind.read(string.sub(text, 1, kind.bytes))
+        return state, state and string.sub(text, kind.bytes + 1)
+    end
+end
+
+-- With the ends of those that end too late put right; nil: there are none.
+local function align(records, now)
+    local most = now + KEPT_US_MAX
+    if last_end(records) <= most then
+        return nil
+    end
+    local at, changed = #records + 1, 0
+    while at > 1 and ends_at(records, at - BYTES) > most do
+        at, changed = at - BYTES, changed + 1
+    end
+    local aligned = {string.sub(records, 1, at - 1)}
+    for i = 1, changed do
+        aligned[i + 1] = string.sub(records, at, at + 23) .. struct.pack('>I8', most)
+        at = at + BYTES
+    end
+    return table.concat(aligned)
+end
+
+-- Take back what has ended, whole. Answers the state and the records after it; nil: none
+-- has ended.
+local function finish(limit, kind, state, records, now)
+    local at = 1
+    while at < #records and ends_at(records, at) <= now do
+        state = kind.settle(limit, state, now, {
+            place = place_at(records, at), amount = amount_at(records, at), truth = 0,
+        }) or state
+        at = at + BYTES
+    end
+    if at > 1 then
+        return state, string.sub(records, at)
+    end
+end
+
+-- Where the record begins that begins with `id`, of a lease or of an exchange; nil: nowhere.
+local function find(records, id, is_lease)
+    local at = string.find(records, id, 1, true)
+    while at and (at % BYTES ~= 1 or (amount_at(records, at) > 0) ~= is_lease) do
+        at = string.find(records, id, at + 1, true)
+    end
+    return at
+end
+
+local function drop(records, at)
+    return string.sub(records, 1, at - 1) .. string.sub(records, at + BYTES)
+end
+
+local function has_room(records)
+    return #records < RECORDS_MAX * BYTES
+end
+
+local function add(records, id, amount, place, ends)
+    local at = #records + 1
+    while at > 1 and ends_at(records, at - BYTES) > ends do
+        at = at - BYTES
+    end
+    return string.sub(records, 1, at - 1)
+        .. id .. struct.pack('>I4I8I8', amount, place, ends)
+        .. string.sub(records, at)
+end
+
+-- What all leases took.
+local function sum(records)
+    local amount = 0
+    for at = 1, #records, BYTES do
+        amount = amount + amount_at(records, at)
+    end
+    return amount
+end
+
+return {
+    split = split, align = align, finish = finish, last_end = last_end, find = find,
+    drop = drop, has_room = has_room, add = add, sum = sum, amount_at = amount_at,
+    place_at = place_at,
+}
