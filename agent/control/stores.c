@@ -8,6 +8,7 @@
 #include "agent/log.h"
 #include "agent/redis/script.h"
 #include "agent/redis/secret.h"
+#include "agent/store/local.h"
 
 static const char *text_or_null(const char *text)
 {
@@ -154,6 +155,7 @@ struct store *stores_attach(struct stores *stores, unsigned worker,
         .seam = router_seam(router),
         .health = stores->health,
         .prefix = stores->config->prefix,
+        .secret = local_secret(stores->local),
     };
     stores->workers[worker].router = router;
     stores->workers[worker].store = redis_store_new(&options);

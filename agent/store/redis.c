@@ -40,6 +40,7 @@ struct context {
     struct redis_store *store;
     struct store_take *take;   /* NULL: it is over */
     struct counters *counters; /* NULL: gone */
+    struct instant began_at;
     bool is_peek;
 
     bool is_refused;    /* the take, when it was over */
@@ -61,6 +62,7 @@ struct redis_store {
     struct store *local;
     struct seam *seam;
     struct health *health;
+    struct refusals *refusals;
     struct prober prober;
     unsigned n_under_way;
     unsigned n_used; /* of contexts, ever */
@@ -422,6 +424,20 @@ static void sub_of_call(const struct call *call, struct store_take *sub)
     }
 }
 
+/* Of the rules in force, and those of whom it refuses anybody. */
+static void remember_refusal(const struct context *context, struct store_charge *charge,
+                             struct seam_bytes name)
+{
+    struct redis_store *redis = context->store;
+    if (!charge->answer.is_allowed && !charge->is_lenient && !context->is_peek
+        && context->counters != NULL) {
+        charge->name = name.ptr;
+        charge->name_bytes = name.len;
+        refusals_remember(redis->refusals, charge, context->began_at,
+                          seam_now(redis->seam));
+    }
+}
+
 /* Read an answer; into the take, too, while that goes on. @return false: it is none */
 static bool read_answer(struct call *call, const struct seam_reply *reply)
 {
@@ -440,6 +456,7 @@ static bool read_answer(struct call *call, const struct seam_reply *reply)
         trace->is_allowed = sub.charges[i].answer.is_allowed;
         trace->is_charged = sub.charges[i].is_charged;
         trace->place = sub.charges[i].place;
+        remember_refusal(context, &sub.charges[i], context->names[call->first + i]);
         if (context->take != NULL && call->failure == STORE_NO_FAILURE) {
             sub_answer(&sub, i, context->take, trace->at);
         }
@@ -740,6 +757,39 @@ static uint32_t all_with_homes(const struct store_take *take)
     return mask;
 }
 
+/* What Redis refused a moment ago. Charges that refuse nobody are asked, since whether they
+ * are charged hangs on it; and peeks, which tell what counters hold. */
+static uint32_t answer_refused(struct redis_store *redis, struct store_take *take)
+{
+    uint32_t refused = 0;
+    if (take->is_peek || refusals_are_over(redis->refusals, take->now)) {
+        return 0;
+    }
+    for (unsigned i = 0; i < take->n_charges; i++) {
+        struct store_charge *charge = &take->charges[i];
+        if (charge->home != NULL && !charge->is_lenient
+            && refusals_answer(redis->refusals, charge, take->now)) {
+            charge->source = STORE_COUNTED;
+            charge->is_charged = false;
+            refused |= UINT32_C(1) << i;
+        }
+    }
+    return refused;
+}
+
+/* Nothing is charged, and nobody else is asked. */
+static void conclude_refused(struct store_take *take, uint32_t unasked)
+{
+    pass_unasked(take, unasked);
+    take->is_allowed = false;
+    take->done(take);
+}
+
+static uint32_t all_charges(const struct store_take *take)
+{
+    return (UINT32_C(1) << take->n_charges) - 1;
+}
+
 /* Nobody can be asked: there is no time, or too much is under way. */
 static void conclude_unasked(struct redis_store *redis, struct store_take *take)
 {
@@ -759,10 +809,14 @@ static void redis_take(struct store *store, struct store_take *take)
         store_take(redis->local, take);
         return;
     }
+    uint32_t refused = answer_refused(redis, take);
+    if (refused != 0) {
+        health_add(redis->health, HEALTH_REFUSED_AGAIN, 1);
+        conclude_refused(take, all_charges(take) & ~refused);
+        return;
+    }
     if (!take_local(redis, take)) {
-        pass_unasked(take, all_with_homes(take));
-        take->is_allowed = false;
-        take->done(take);
+        conclude_refused(take, all_with_homes(take));
         return;
     }
     bool has_time = instant_diff_us(take->deadline, take->now) > REDIS_RESERVE_US;
@@ -772,6 +826,7 @@ static void redis_take(struct store *store, struct store_take *take)
         return;
     }
     context->take = take;
+    context->began_at = take->now;
     context->is_peek = take->is_peek;
     keep_keys(context);
     plan_calls(context);
@@ -834,11 +889,13 @@ static void redis_leave(struct store *store)
     for (unsigned i = 0; i < redis->n_used; i++) {
         redis->contexts[i].counters = NULL;
     }
+    refusals_clear(redis->refusals);
 }
 
 static void redis_free(struct store *store)
 {
     struct redis_store *redis = to_redis(store);
+    refusals_free(redis->refusals);
     free(redis); /* the seam has gone, and forgotten the timer */
 }
 
@@ -852,13 +909,17 @@ struct store *redis_store_new(const struct redis_store_options *options)
         .free = redis_free,
     };
     struct redis_store *redis = calloc(1, sizeof(*redis));
-    if (redis == NULL) {
+    struct refusals *refusals = refusals_new(options->secret);
+    if (redis == NULL || refusals == NULL) {
+        refusals_free(refusals);
+        free(redis);
         return NULL;
     }
     redis->store.ops = &ops;
     redis->local = options->local;
     redis->seam = options->seam;
     redis->health = options->health;
+    redis->refusals = refusals;
     prober_start(&redis->prober, options->seam, options->health, options->prefix);
     return &redis->store;
 }

@@ -1,7 +1,10 @@
 /**
  * @file agent/store/redis.h  Counters in Redis, beside those of this host.
  *
- * Model:     the charges of a take that have no home are taken from the local store first;
+ * Model:     what Redis refused a moment ago (refusals.h) is refused at once; nothing is
+ *            charged, and the other charges are answered as unasked.
+ *
+ *            Else the charges of a take that have no home are taken from the local store;
  *            a refusal there ends the take before anything is sent. The others go out
  *            together, one call for each slot of the cluster (without one: exactly one
  *            call), and their answers make the take. Where one refuses, what others charged
@@ -25,6 +28,7 @@
 #define AGENT_STORE_REDIS_H
 
 #include "agent/store/health.h"
+#include "agent/store/refusals.h"
 #include "agent/store/seam.h"
 #include "agent/store/store.h"
 
@@ -51,7 +55,8 @@ struct redis_store_options {
     struct store *local;
     struct seam *seam;
     struct health *health;
-    const char *prefix; /* of keys; of probes here */
+    const char *prefix;    /* of keys; of probes here */
+    const uint8_t *secret; /* REFUSALS_SECRET_BYTES */
 };
 
 /** @return the store, or NULL when memory is short */

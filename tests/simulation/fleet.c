@@ -23,6 +23,7 @@ void fleet_init(struct fleet *fleet, uint64_t seed, unsigned n_nodes, unsigned n
             .seam = sim_seam(fleet->sim, i),
             .health = host->health,
             .prefix = "rl",
+            .secret = secret,
         };
         host->redis = redis_store_new(&options);
         ENSURE(host->redis != NULL);

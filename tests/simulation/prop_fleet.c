@@ -4,6 +4,8 @@
  * charged anything drains within a trace, so that sums are exact:
  *
  * - Each take is done once, by its deadline.
+ * - What a host refuses without asking, Redis would have refused: unless within the last second
+ *   something was given back, forgotten or moved. Nothing is sent for it.
  * - kept(counter): what the counter charged for requests that were allowed, and the host
  *   heard of. It is never more than the limit's size and what the counter held each time a
  *   node forgot it, or its slot moved.
@@ -57,8 +59,10 @@ struct tally {
     char name[NAME_BYTES];
     bool is_torn;      /* forgotten, or moved */
     int64_t forgotten; /* what it held then */
-    int64_t done;      /* charged by nodes, less given back */
-    int64_t sent_back; /* told to give back */
+    bool was_eased;
+    struct instant eased_at; /* when it last got less than it held */
+    int64_t done;            /* charged by nodes, less given back */
+    int64_t sent_back;       /* told to give back */
     int64_t kept;
     int64_t refused; /* charged for refused requests, as far as heard */
     int64_t on_host[HOSTS];
@@ -86,6 +90,7 @@ static struct {
     struct { /* over all traces */
         uint64_t n_allowed;
         uint64_t n_refused;
+        uint64_t n_refused_again;
         uint64_t n_by_policy;
         uint64_t n_late;
         uint64_t n_given_back;
@@ -101,6 +106,12 @@ static uint64_t below(uint64_t limit)
 static bool one_in(uint64_t n)
 {
     return below(n) == 0;
+}
+
+static void ease(struct tally *counter)
+{
+    counter->was_eased = true;
+    counter->eased_at = sim_now(t.fleet.sim);
 }
 
 /* ---- the witness ---- */
@@ -144,7 +155,10 @@ static void see(struct sim_witness *witness, const struct sim_tale *tale)
         break;
     case SIM_DONE:
         counter->done += is_take ? tale->amount : -tale->amount;
-        t.seen.n_given_back += !is_take;
+        if (!is_take) {
+            ease(counter);
+            t.seen.n_given_back++;
+        }
         break;
     case SIM_HEARD:
         if (is_take) {
@@ -207,6 +221,7 @@ static void tear(unsigned slot, bool is_whole_node, unsigned node)
                                                            strlen(counter->name)});
         if (is_whole_node ? seam_node(seam, its) == node : its == slot) {
             counter->is_torn = true;
+            ease(counter);
             counter->forgotten += sim_used(t.fleet.sim, &counter->limit->limit,
                                            counter->name);
         }
@@ -310,6 +325,33 @@ static void add_charge(struct request *request, unsigned limit, unsigned key)
     charge->count_idx = limit;
 }
 
+/* It is, by a charge that Redis refuses, too. */
+static void check_refused_again(const struct request *request)
+{
+    const struct store_take *take = &request->fleet.take;
+    assert_true(request->fleet.is_done && !take->is_allowed);
+    for (unsigned i = 0; i < take->n_charges; i++) {
+        const struct store_charge *charge = &take->charges[i];
+        const struct tally *counter = &t.counters[request->counters[i]];
+        const struct limit *limit = &counter->limit->limit;
+        if (charge->answer.is_allowed) {
+            assert_int_equal(charge->source, STORE_UNASKED);
+            continue;
+        }
+        assert_true(charge->home != NULL && !charge->is_lenient);
+        int64_t since_us = instant_diff_us(sim_now(t.fleet.sim), counter->eased_at);
+        if (!counter->was_eased || since_us >= REFUSALS_US_MAX) {
+            assert_true(sim_used(t.fleet.sim, limit, counter->name) + charge->cost
+                        > limit->size);
+        }
+    }
+}
+
+static uint64_t n_refused_again(unsigned host)
+{
+    return health_get(t.fleet.hosts[host].health, HEALTH_REFUSED_AGAIN);
+}
+
 static void ask(void)
 {
     struct request *request = &t.requests[t.n_requests++];
@@ -325,9 +367,16 @@ static void ask(void)
         struct instant now = seam_now(sim_seam(t.fleet.sim, request->host));
         request->fleet.take.deadline = instant_add_us(now, (int64_t)below(1200));
     }
+    uint64_t n_before = n_refused_again(request->host);
+    unsigned n_in_flight = sim_n_in_flight(t.fleet.sim);
     sim_set_tag(t.fleet.sim, t.n_requests);
     fleet_ask(&t.fleet, request->host, &request->fleet);
     sim_set_tag(t.fleet.sim, 0);
+    if (n_refused_again(request->host) > n_before) {
+        assert_int_equal(sim_n_in_flight(t.fleet.sim), n_in_flight);
+        check_refused_again(request);
+        t.seen.n_refused_again++;
+    }
 }
 
 /* ---- laws ---- */
@@ -489,14 +538,13 @@ static void laws_of_a_fleet(void **context)
     for (int i = 0; i < n; i++) {
         trace(seed + (uint64_t)i);
     }
-    print_message("%llu allowed, %llu refused; %llu charges by policy, %llu late, "
-                  "%llu given back; %llu counters hold what nobody heard of\n",
-                  (unsigned long long)t.seen.n_allowed,
-                  (unsigned long long)t.seen.n_refused,
-                  (unsigned long long)t.seen.n_by_policy,
-                  (unsigned long long)t.seen.n_late,
-                  (unsigned long long)t.seen.n_given_back,
-                  (unsigned long long)t.seen.n_unheard);
+    print_message(
+        "%llu allowed, %llu refused, %llu unasked; %llu charges by policy, %llu late, "
+        "%llu given back; %llu counters hold what nobody heard of\n",
+        (unsigned long long)t.seen.n_allowed, (unsigned long long)t.seen.n_refused,
+        (unsigned long long)t.seen.n_refused_again,
+        (unsigned long long)t.seen.n_by_policy, (unsigned long long)t.seen.n_late,
+        (unsigned long long)t.seen.n_given_back, (unsigned long long)t.seen.n_unheard);
 }
 
 int main(void)

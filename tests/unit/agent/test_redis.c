@@ -556,6 +556,213 @@ static void counters_that_go_are_let_go(void **context)
                      0);
 }
 
+/* --- what was refused a moment ago --- */
+
+static uint64_t n_asked(void)
+{
+    return sim_n_scripts(f.sim, REDIS_SCRIPT_TAKE);
+}
+
+/* Eight of ten are used, three more are refused. */
+static void be_refused(void)
+{
+    assert_true(ask(&ten, "a", 8).take.is_allowed);
+    assert_false(ask(&ten, "a", 3).take.is_allowed);
+}
+
+static void what_was_refused_is_refused_again(void **context)
+{
+    (void)context;
+    be_refused();
+    uint64_t n = n_asked();
+    struct fleet_request first = ask(&ten, "a", 3);
+    assert_int_equal(n_asked(), n);
+    sim_run(f.sim, 300 * US_PER_MS);
+    struct fleet_request request = {0};
+    fleet_add(&request, &ten, "a", 4);
+    fleet_ask(&f, 0, &request);
+    assert_true(request.is_done);
+    assert_false(request.take.is_allowed);
+    assert_int_equal(n_asked(), n);
+    assert_int_equal(health_get(health(), HEALTH_REFUSED_AGAIN), 2);
+    const struct store_charge *charge = &request.take.charges[0];
+    assert_int_equal(charge->source, STORE_COUNTED);
+    assert_false(charge->answer.is_allowed);
+    assert_int_equal(charge->answer.remaining, 2);
+    assert_int_equal(charge->answer.retry_us,
+                     first.take.charges[0].answer.retry_us - 300 * US_PER_MS);
+}
+
+static void a_smaller_cost_is_asked_for(void **context)
+{
+    (void)context;
+    be_refused();
+    uint64_t n = n_asked();
+    assert_true(ask(&ten, "a", 2).take.is_allowed);
+    assert_int_equal(n_asked(), n + 1);
+}
+
+static void after_a_second_it_is_asked_again(void **context)
+{
+    (void)context;
+    be_refused();
+    uint64_t n = n_asked();
+    sim_run(f.sim, REFUSALS_US_MAX);
+    assert_false(ask(&ten, "a", 3).take.is_allowed);
+    assert_int_equal(n_asked(), n + 1);
+    assert_int_equal(health_get(health(), HEALTH_REFUSED_AGAIN), 0);
+}
+
+static void what_is_refused_again_charges_nothing(void **context)
+{
+    (void)context;
+    struct fleet_request request = {0};
+    be_refused();
+    uint64_t n = n_asked();
+    fleet_add(&request, &local, "a", 4);
+    fleet_add(&request, &ten, "a", 3);
+    fleet_add(&request, &five, "b", 1);
+    fleet_ask(&f, 0, &request);
+    assert_true(request.is_done);
+    assert_false(request.take.is_allowed);
+    assert_int_equal(n_asked(), n);
+    for (unsigned i = 0; i < 3; i += 2) {
+        assert_int_equal(request.take.charges[i].source, STORE_UNASKED);
+        assert_true(request.take.charges[i].answer.is_allowed);
+        assert_false(request.take.charges[i].is_charged);
+    }
+    assert_int_equal(left_here(&local, "a"), 10);
+    assert_int_equal(redis_store_n_under_way(f.hosts[0].redis), 0);
+}
+
+static void each_that_was_refused_says_so(void **context)
+{
+    (void)context;
+    struct fleet_request request = {0};
+    be_refused();
+    assert_false(ask(&five, "b", 6).take.is_allowed);
+    fleet_add(&request, &ten, "a", 3);
+    fleet_add(&request, &five, "b", 6);
+    fleet_ask(&f, 0, &request);
+    assert_true(request.is_done);
+    assert_false(request.take.charges[0].answer.is_allowed);
+    assert_false(request.take.charges[1].answer.is_allowed);
+    assert_int_equal(health_get(health(), HEALTH_REFUSED_AGAIN), 1);
+}
+
+static void who_refuses_nobody_is_asked(void **context)
+{
+    (void)context;
+    struct fleet_request request = {0};
+    be_refused();
+    uint64_t n = n_asked();
+    fleet_add(&request, &ten, "a", 3);
+    request.take.charges[0].is_lenient = true;
+    fleet_ask(&f, 0, &request);
+    assert_true(fleet_wait(&f, &request));
+    assert_true(request.take.is_allowed);
+    assert_int_equal(n_asked(), n + 1);
+}
+
+static void what_refused_nobody_is_not_remembered(void **context)
+{
+    (void)context;
+    struct fleet_request request = {0};
+    fleet_add(&request, &five, "a", 6);
+    request.take.charges[0].is_lenient = true;
+    fleet_ask(&f, 0, &request);
+    assert_true(fleet_wait(&f, &request));
+    uint64_t n = n_asked();
+    assert_false(ask(&five, "a", 6).take.is_allowed);
+    assert_int_equal(n_asked(), n + 1);
+}
+
+static void a_peek_asks_and_is_not_remembered(void **context)
+{
+    (void)context;
+    for (unsigned i = 0; i < 3; i++) { /* one before, and two after the refusal */
+        struct fleet_request request = {.take.is_peek = true};
+        uint64_t n = n_asked();
+        fleet_add(&request, &five, "a", 6);
+        fleet_ask(&f, 0, &request);
+        assert_true(fleet_wait(&f, &request));
+        assert_false(request.take.is_allowed);
+        assert_int_equal(n_asked(), n + 1);
+        if (i == 0) {
+            assert_false(ask(&five, "a", 6).take.is_allowed);
+            assert_int_equal(n_asked(), n + 2);
+        }
+    }
+}
+
+static void another_limit_is_asked(void **context)
+{
+    (void)context;
+    be_refused();
+    ten.limit.size = ten.limit.requests = 20;
+    uint64_t n = n_asked();
+    assert_true(ask(&ten, "a", 3).take.is_allowed);
+    assert_int_equal(n_asked(), n + 1);
+}
+
+static void rules_that_change_forget_it(void **context)
+{
+    (void)context;
+    be_refused();
+    store_leave(f.hosts[0].redis);
+    uint64_t n = n_asked();
+    assert_false(ask(&ten, "a", 3).take.is_allowed);
+    assert_int_equal(n_asked(), n + 1);
+}
+
+static void a_refusal_by_policy_is_not_remembered(void **context)
+{
+    (void)context;
+    ten.home.policy = STORE_POLICY_CLOSED;
+    sim_set_health(f.sim, 0, SIM_FAILING);
+    assert_int_equal(ask(&ten, "a", 3).take.charges[0].source, STORE_CLOSED);
+    sim_set_health(f.sim, 0, SIM_UP);
+    assert_true(ask(&ten, "a", 3).take.is_allowed);
+}
+
+/* Asked of a Redis that stopped, which refuses when it is back. */
+static struct fleet_request ask_too_early(void)
+{
+    ten.home.policy = STORE_POLICY_OPEN;
+    assert_true(ask(&ten, "a", 8).take.is_allowed);
+    sim_set_health(f.sim, 0, SIM_STOPPED);
+    struct fleet_request request = ask(&ten, "a", 3);
+    assert_int_equal(request.take.charges[0].source, STORE_OPEN);
+    sim_set_health(f.sim, 0, SIM_UP);
+    return request;
+}
+
+static void a_late_refusal_is_remembered(void **context)
+{
+    (void)context;
+    struct fleet_request late = ask_too_early();
+    sim_run(f.sim, 10 * US_PER_MS);
+    assert_int_equal(health_get(health(), HEALTH_LATE), 1);
+    uint64_t n = n_asked();
+    assert_false(ask(&ten, "a", 3).take.is_allowed);
+    assert_int_equal(n_asked(), n);
+    /* as long as if it had come at once */
+    sim_run(f.sim, REFUSALS_US_MAX - instant_diff_us(sim_now(f.sim), late.asked_at));
+    assert_false(ask(&ten, "a", 3).take.is_allowed);
+    assert_int_equal(n_asked(), n + 1);
+}
+
+static void a_late_refusal_by_rules_that_are_gone_is_not(void **context)
+{
+    (void)context;
+    (void)ask_too_early();
+    store_leave(f.hosts[0].redis);
+    sim_run(f.sim, 10 * US_PER_MS);
+    uint64_t n = n_asked();
+    assert_false(ask(&ten, "a", 3).take.is_allowed);
+    assert_int_equal(n_asked(), n + 1);
+}
+
 #define TEST(name)    cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 #define CLUSTER(name) cmocka_unit_test_setup_teardown(name, set_up_cluster, tear_down)
 
@@ -588,6 +795,19 @@ int main(void)
         TEST(settles_where_it_was_charged),
         TEST(too_many_under_way_are_not_asked),
         TEST(counters_that_go_are_let_go),
+        TEST(what_was_refused_is_refused_again),
+        TEST(a_smaller_cost_is_asked_for),
+        TEST(after_a_second_it_is_asked_again),
+        TEST(what_is_refused_again_charges_nothing),
+        TEST(each_that_was_refused_says_so),
+        TEST(who_refuses_nobody_is_asked),
+        TEST(what_refused_nobody_is_not_remembered),
+        TEST(a_peek_asks_and_is_not_remembered),
+        TEST(another_limit_is_asked),
+        TEST(rules_that_change_forget_it),
+        TEST(a_refusal_by_policy_is_not_remembered),
+        TEST(a_late_refusal_is_remembered),
+        TEST(a_late_refusal_by_rules_that_are_gone_is_not),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

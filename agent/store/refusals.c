@@ -1,0 +1,186 @@
+#include "agent/store/refusals.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include <sodium.h>
+
+enum {
+    SETS = REFUSALS_N / REFUSALS_WAYS,
+    LIMIT_NUMBERS = 6,
+};
+
+struct hash {
+    uint64_t lo;
+    uint64_t hi;
+};
+
+/* A cache line. */
+struct refusal {
+    uint64_t hash_lo;
+    struct instant ends_at;
+    struct instant told_at; /* the waits below are from then */
+    int64_t retry_us;
+    int64_t reset_us;
+    int64_t window_end_us;
+    int64_t cost;
+    int64_t remaining;
+};
+
+/* A lookup that finds nothing touches the first line of one. */
+struct set {
+    _Alignas(64) uint64_t hashes_hi[REFUSALS_WAYS];
+    struct refusal slots[REFUSALS_WAYS];
+};
+
+struct refusals {
+    struct instant last_ends_at; /* no refusal ends later */
+    uint8_t secret[REFUSALS_SECRET_BYTES];
+    struct set sets[SETS];
+};
+
+_Static_assert((int)REFUSALS_SECRET_BYTES == (int)crypto_shorthash_siphashx24_KEYBYTES,
+               "its key");
+_Static_assert(sizeof(struct hash) == crypto_shorthash_siphashx24_BYTES, "128 bits");
+
+struct refusals *refusals_new(const uint8_t *secret)
+{
+    struct refusals *refusals = aligned_alloc(_Alignof(struct refusals),
+                                              sizeof(struct refusals));
+    if (refusals != NULL) {
+        refusals_clear(refusals);
+        memcpy(refusals->secret, secret, sizeof(refusals->secret));
+    }
+    return refusals;
+}
+
+void refusals_free(struct refusals *refusals)
+{
+    free(refusals);
+}
+
+void refusals_clear(struct refusals *refusals)
+{
+    refusals->last_ends_at = (struct instant){0};
+    memset(refusals->sets, 0, sizeof(refusals->sets));
+}
+
+bool refusals_are_over(const struct refusals *refusals, struct instant now)
+{
+    return instant_diff_us(refusals->last_ends_at, now) <= 0;
+}
+
+/* The limit's numbers are a prefix of fixed length: no two counters have the same bytes.
+ * What calendar it follows is in the name. */
+static struct hash hash_counter(const struct refusals *refusals,
+                                const struct store_charge *charge)
+{
+    UNCLEARED uint8_t bytes[sizeof(int64_t[LIMIT_NUMBERS]) + STORE_NAME_BYTES_MAX];
+    const struct limit *limit = charge->limit;
+    const int64_t numbers[LIMIT_NUMBERS] = {
+        (int64_t)limit->algorithm, limit->requests, limit->size,
+        limit->per_ticks,          limit->tick_us,  limit->max_delay_ticks,
+    };
+    struct hash hash;
+    ENSURE(charge->name_bytes <= STORE_NAME_BYTES_MAX);
+    memcpy(bytes, numbers, sizeof(numbers));
+    memcpy(bytes + sizeof(numbers), charge->name, charge->name_bytes);
+    (void)crypto_shorthash_siphashx24((uint8_t *)&hash, bytes,
+                                      sizeof(numbers) + charge->name_bytes,
+                                      refusals->secret);
+    return hash;
+}
+
+/* Its way in the set; REFUSALS_WAYS: it is not there. */
+static unsigned set_find(const struct set *set, const struct hash *hash)
+{
+    for (unsigned i = 0; i < REFUSALS_WAYS; i++) {
+        if (set->hashes_hi[i] == hash->hi && set->slots[i].hash_lo == hash->lo) {
+            return i;
+        }
+    }
+    return REFUSALS_WAYS;
+}
+
+static unsigned set_find_first_to_end(const struct set *set)
+{
+    unsigned first = 0;
+    for (unsigned i = 1; i < REFUSALS_WAYS; i++) {
+        if (instant_diff_us(set->slots[i].ends_at, set->slots[first].ends_at) < 0) {
+            first = i;
+        }
+    }
+    return first;
+}
+
+static int64_t wait_left_us(int64_t wait_us, int64_t gone_us)
+{
+    if (wait_us == LIMIT_NEVER) {
+        return LIMIT_NEVER;
+    }
+    return wait_us > gone_us ? wait_us - gone_us : 0;
+}
+
+/* The window may have turned since. */
+static int64_t window_left_us(const struct limit *limit, int64_t window_end_us,
+                              int64_t gone_us)
+{
+    int64_t left_us = window_end_us - gone_us;
+    int64_t per_us = limit->per_ticks * limit->tick_us;
+    if (left_us > 0 || window_end_us == 0) {
+        return left_us > 0 ? left_us : 0;
+    }
+    return per_us - -left_us % per_us;
+}
+
+bool refusals_answer(const struct refusals *refusals, struct store_charge *charge,
+                     struct instant now)
+{
+    struct hash hash = hash_counter(refusals, charge);
+    const struct set *set = &refusals->sets[hash.lo % SETS];
+    unsigned i = set_find(set, &hash);
+    if (i == REFUSALS_WAYS) {
+        return false;
+    }
+    const struct refusal *refusal = &set->slots[i];
+    if (charge->cost < refusal->cost || instant_diff_us(refusal->ends_at, now) <= 0) {
+        return false;
+    }
+    int64_t gone_us = instant_diff_us(now, refusal->told_at);
+    gone_us = gone_us > 0 ? gone_us : 0; /* a clock that was read a little earlier */
+    bool is_never = charge->cost > charge->limit->size;
+    charge->answer = (struct limit_answer){
+        .remaining = refusal->remaining,
+        .reset_us = wait_left_us(refusal->reset_us, gone_us),
+        .retry_us = is_never ? LIMIT_NEVER : wait_left_us(refusal->retry_us, gone_us),
+        .window_end_us = window_left_us(charge->limit, refusal->window_end_us, gone_us),
+    };
+    return true;
+}
+
+void refusals_remember(struct refusals *refusals, const struct store_charge *charge,
+                       struct instant asked_at, struct instant now)
+{
+    const struct limit_answer *answer = &charge->answer;
+    struct hash hash = hash_counter(refusals, charge);
+    struct set *set = &refusals->sets[hash.lo % SETS];
+    unsigned i = set_find(set, &hash);
+    i = i < REFUSALS_WAYS ? i : set_find_first_to_end(set);
+    int64_t holds_us = answer->retry_us < REFUSALS_US_MAX ? answer->retry_us
+                                                          : REFUSALS_US_MAX;
+    ENSURE(!answer->is_allowed);
+    set->hashes_hi[i] = hash.hi;
+    set->slots[i] = (struct refusal){
+        .hash_lo = hash.lo,
+        .ends_at = instant_add_us(asked_at, holds_us),
+        .told_at = now,
+        .retry_us = answer->retry_us,
+        .reset_us = answer->reset_us,
+        .window_end_us = answer->window_end_us,
+        .cost = charge->cost,
+        .remaining = answer->remaining,
+    };
+    if (instant_diff_us(set->slots[i].ends_at, refusals->last_ends_at) > 0) {
+        refusals->last_ends_at = set->slots[i].ends_at;
+    }
+}
