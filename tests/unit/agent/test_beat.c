@@ -11,9 +11,10 @@
 #include "agent/store/beat.h"
 
 #include "tests/simulation/sim.h"
+#include "tests/support/prng.h"
 
 enum {
-    AGENTS = 4
+    AGENTS = 24,
 };
 
 #define LIVES_US   (3 * US_PER_S) /* after a heartbeat, as beat.lua has it */
@@ -263,6 +264,90 @@ static void beats_are_no_traffic(void **context)
     assert_int_equal(health_n_nodes(agents[0].health), 0);
 }
 
+/* Which of these live; the others are not there yet, or not any more. */
+static bool lives[AGENTS];
+
+static void let_something_happen(struct prng *prng, unsigned *n_started)
+{
+    static const enum sim_health healths[] = {SIM_UP,      SIM_UP,      SIM_DOWN,
+                                              SIM_STOPPED, SIM_FAILING, SIM_BABBLING};
+    unsigned i = (unsigned)prng_below(prng, *n_started);
+    switch (prng_below(prng, 7)) {
+    case 0:
+        sim_set_health(sim, 0, healths[prng_below(prng, 6)]);
+        break;
+    case 1:
+        sim_flush(sim, 0);
+        break;
+    case 2:
+        sim_set_cut(sim, i, prng_below(prng, 2) == 0);
+        break;
+    case 3:
+        sim_set_loss(sim, i, (unsigned)prng_below(prng, 1000));
+        break;
+    case 4:
+        sim_set_node_skew(sim, 0, (int64_t)prng_below(prng, 20 * US_PER_S));
+        break;
+    case 5:
+        die(i);
+        lives[i] = false;
+        break;
+    default:
+        if (*n_started < AGENTS) {
+            lives[*n_started] = true;
+            start((*n_started)++, (unsigned)prng_below(prng, 30));
+        }
+    }
+}
+
+static void pass_with_living(int64_t us, unsigned n_started)
+{
+    for (; us > 0; us -= US_PER_S) {
+        for (unsigned i = 0; i < n_started; i++) {
+            if (lives[i]) {
+                be_asked(i);
+            }
+        }
+        sim_run(sim, us < US_PER_S ? us : US_PER_S);
+    }
+}
+
+static void run_trace(uint64_t seed)
+{
+    struct prng prng;
+    unsigned n_started = 1;
+    unsigned n_living = 0;
+    prng_init(&prng, seed);
+    memset(lives, 0, sizeof(lives));
+    start(0, 0);
+    lives[0] = true;
+    for (int i = 0; i < 40; i++) {
+        let_something_happen(&prng, &n_started);
+        pass_with_living((int64_t)prng_below(&prng, 3 * US_PER_S), n_started);
+    }
+    sim_heal(sim);
+    pass_with_living(FALLING_US + 2 * LIVES_US + 2 * A_BEAT_US, n_started);
+    for (unsigned i = 0; i < n_started; i++) {
+        n_living += lives[i];
+    }
+    for (unsigned i = 0; i < n_started; i++) {
+        if (lives[i] && count_of(i) != n_living) {
+            fail_msg("%u for %u: SEED=%llu TRACES=1 replays it", count_of(i), n_living,
+                     (unsigned long long)seed);
+        }
+    }
+}
+
+static void whatever_happened_all_count_right_soon_after(void **context)
+{
+    uint64_t seed = prng_seed(1);
+    for (int i = prng_traces(300); i > 0; i--) {
+        assert_int_equal(set_up(context), 0);
+        run_trace(seed++);
+        assert_int_equal(tear_down(context), 0);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -289,6 +374,7 @@ int main(void)
             a_server_whose_clock_goes_back_forgets_nobody_who_lives, set_up, tear_down),
         cmocka_unit_test_setup_teardown(lost_beats_change_nothing, set_up, tear_down),
         cmocka_unit_test_setup_teardown(beats_are_no_traffic, set_up, tear_down),
+        cmocka_unit_test(whatever_happened_all_count_right_soon_after),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -412,6 +412,63 @@ static int stop(void **context)
     return 0;
 }
 
+static const char agents_key[] = "rl:nodes:{all}";
+
+static redisReply *beat(const char *word)
+{
+    return redis_server_ask(server(), "EVAL %b 1 %s %s", script_beat.text,
+                            script_beat.text_bytes, agents_key, word);
+}
+
+static void expect_agents(const char *word, int64_t want)
+{
+    redisReply *reply = beat(word);
+    assert_int_equal(reply->type, REDIS_REPLY_INTEGER);
+    assert_int_equal(reply->integer, want);
+    freeReplyObject(reply);
+}
+
+/* Another agent that was heard of so long ago. */
+static void hear_of(const char *name, int64_t ago_us)
+{
+    freeReplyObject(redis_server_ask(server(), "ZADD %s %lld %s", agents_key,
+                                     (long long)(server_us() - ago_us), name));
+}
+
+static void agents_count_while_they_are_heard_of(void **context)
+{
+    (void)context;
+    expect_agents("?", 0);
+    expect_agents("+a", 1);
+    expect_agents("+a", 1);
+    expect_agents("+b", 2);
+    expect_agents("?", 2);
+    expect_agents("", 2);
+    expect_agents("-c", 2);
+    expect_agents("-b", 1);
+    hear_of("b", 3 * US_PER_S);
+    expect_agents("+a", 1);
+    hear_of("b", -US_PER_S); /* clocks of servers differ */
+    expect_agents("+a", 2);
+    hear_of("b", -60 * US_PER_S);
+    expect_agents("+a", 1);
+    hear_of("a", -60 * US_PER_S);
+    expect_agents("+a", 1); /* which lives */
+    assert_true(redis_server_ask_number(server(), "PTTL %s", agents_key) > 86000000);
+    expect_agents("-a", 0);
+    assert_int_equal(n_keys(), 0);
+}
+
+static void a_foreign_key_of_agents_is_told_of(void **context)
+{
+    (void)context;
+    freeReplyObject(redis_server_ask(server(), "SET %s x", agents_key));
+    redisReply *reply = beat("+a");
+    assert_int_equal(reply->type, REDIS_REPLY_ERROR);
+    assert_ptr_equal(strstr(reply->str, "WRONGTYPE"), reply->str);
+    freeReplyObject(reply);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -430,6 +487,8 @@ int main(void)
         cmocka_unit_test_setup(log_of_ten_before_and_ten_after_the_edge, flush),
         cmocka_unit_test_setup(without_memory_nothing_is_charged, flush),
         cmocka_unit_test_setup(commands_are_those_that_are_listed, flush),
+        cmocka_unit_test_setup(agents_count_while_they_are_heard_of, flush),
+        cmocka_unit_test_setup(a_foreign_key_of_agents_is_told_of, flush),
     };
     return cmocka_run_group_tests(tests, start, stop);
 }
