@@ -56,5 +56,10 @@ void show_redis_metrics(struct health *health, FILE *out)
     metrics_print_one(out, "store_agents", "gauge",
                       "Agents that share the traffic, this one included",
                       health_n_agents(health));
+    metrics_print_one(
+        out, "store_under_way", "gauge",
+        "Requests and settlements with calls that have not ended, late ones "
+        "included",
+        health_n_under_way(health));
     print_round_trips(health, out);
 }

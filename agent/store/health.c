@@ -58,6 +58,21 @@ const char *health_help(enum health_count count)
     return count_rows[count].help;
 }
 
+void health_begin(struct health *health)
+{
+    (void)atomic_fetch_add_explicit(&health->n_under_way, 1, memory_order_relaxed);
+}
+
+void health_end(struct health *health)
+{
+    (void)atomic_fetch_sub_explicit(&health->n_under_way, 1, memory_order_relaxed);
+}
+
+unsigned health_n_under_way(const struct health *health)
+{
+    return atomic_load_explicit(&health->n_under_way, memory_order_relaxed);
+}
+
 unsigned health_n_agents(const struct health *health)
 {
     return atomic_load_explicit(&health->n_agents, memory_order_relaxed);

@@ -55,6 +55,7 @@ struct health {
     _Atomic unsigned n_agents;    /* that share the traffic; at least 1 */
     _Atomic bool is_agents_heard; /* from Redis */
     _Atomic int64_t asked_at_us;  /* by HAProxy, last; or the start */
+    _Atomic unsigned n_under_way; /* takes and settlements with calls under way */
     _Atomic uint64_t counts[HEALTH_COUNTS_N];
     _Atomic uint64_t round_trips[HEALTH_SPANS_N];
     _Atomic uint64_t round_trips_us; /* sum */
@@ -72,6 +73,11 @@ void health_add(struct health *health, enum health_count count, uint64_t n);
 uint64_t health_get(const struct health *health, enum health_count count);
 const char *health_metric(enum health_count count);
 const char *health_help(enum health_count count);
+
+/** One more take or settlement has calls under way, or one less. */
+void health_begin(struct health *health);
+void health_end(struct health *health);
+unsigned health_n_under_way(const struct health *health);
 
 /** How many agents share the traffic, this one included: at least 1. */
 unsigned health_n_agents(const struct health *health);

@@ -95,6 +95,7 @@ static struct context *context_take(struct redis_store *redis,
         return NULL;
     }
     redis->n_under_way++;
+    health_begin(redis->health);
     context->store = redis;
     context->counters = counters;
     context->take = NULL;
@@ -114,6 +115,7 @@ static void context_put_if_over(struct context *context)
         context->next = redis->free;
         redis->free = context;
         redis->n_under_way--;
+        health_end(redis->health);
     }
 }
 

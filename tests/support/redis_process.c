@@ -14,7 +14,7 @@
 #include <sys/wait.h>
 
 enum {
-    ARGS_MAX = 40,
+    ARGS_MAX = 48,
     ARG_BYTES_MAX = 96,
     TRIES_MAX = 500, /* of 10 ms */
     BUS_OFFSET = 10000,

@@ -67,9 +67,14 @@ static size_t frame_len_of(const struct spop_client *c)
     return SPOP_PREFIX_BYTES + (size_t)spop_read_be32(&r);
 }
 
+bool spop_client_has_frame(const struct spop_client *c)
+{
+    return c->len >= SPOP_PREFIX_BYTES && c->len >= frame_len_of(c);
+}
+
 bool spop_client_receive(struct spop_client *c)
 {
-    while (c->len < SPOP_PREFIX_BYTES || c->len < frame_len_of(c)) {
+    while (!spop_client_has_frame(c)) {
         ssize_t n = recv(c->fd, c->buf + c->len, sizeof(c->buf) - c->len, 0);
         if (n <= 0) {
             return false;

@@ -33,6 +33,9 @@ void spop_client_close(struct spop_client *c);
 /** Send bytes, all of them. */
 bool spop_client_send(struct spop_client *c, const uint8_t *bytes, size_t len);
 
+/** Whether the next frame was received whole already: to receive it is no wait. */
+bool spop_client_has_frame(const struct spop_client *c);
+
 /** Receive the next whole frame into `frame`; false at EOF, reset or after 10 s. */
 bool spop_client_receive(struct spop_client *c);
 

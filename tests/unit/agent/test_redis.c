@@ -218,9 +218,11 @@ static void what_was_allowed_meanwhile_stays_charged(void **context)
     (void)context;
     sim_set_health(f.sim, 0, SIM_STOPPED);
     assert_true(ask(&ten, "a", 3).take.is_allowed);
+    assert_int_equal(health_n_under_way(health()), 1);
     sim_set_health(f.sim, 0, SIM_UP); /* carries it out now */
     sim_run(f.sim, 10 * US_PER_MS);
     assert_int_equal(health_get(health(), HEALTH_LATE), 1);
+    assert_int_equal(health_n_under_way(health()), 0);
     assert_int_equal(left(&ten, "a"), 7);
 }
 
