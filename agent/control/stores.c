@@ -104,11 +104,20 @@ bool stores_open(struct stores *stores, const struct stores_options *options)
         || !open_tls(stores)) {
         return false;
     }
+    struct leases_options leases = {
+        .share = config->lease_share,
+        .horizon_us = config->lease_horizon_us,
+        .ttl_us = config->lease_ttl_us,
+    };
+    randombytes_buf(stores->host, sizeof(stores->host));
+    stores->leases = leases_new(&leases);
+    stores->syncs = syncs_new(config->sync_interval_us);
     stores->health = health_new(config->redis.slow_us, options->n_agents, clock_now());
     name_agent(stores, options->secret);
     set_options(stores);
     stores->redis = redis_new(&stores->options);
-    if (stores->health == NULL || stores->redis == NULL) {
+    if (stores->health == NULL || stores->leases == NULL || stores->syncs == NULL
+        || stores->redis == NULL) {
         log_error("redis: out of memory, or of threads");
         return false;
     }
@@ -121,6 +130,8 @@ void stores_close(struct stores *stores)
         redis_free(stores->redis);
     }
     health_free(stores->health);
+    leases_free(stores->leases);
+    syncs_free(stores->syncs);
     tls_free(stores->tls);
     secret_free(stores->password);
     secret_free(stores->sentinel_password);
@@ -156,6 +167,10 @@ struct store *stores_attach(struct stores *stores, unsigned worker,
         .health = stores->health,
         .prefix = stores->config->prefix,
         .secret = local_secret(stores->local),
+        .leases = stores->leases,
+        .syncs = stores->syncs,
+        .host = stores->host,
+        .worker = worker,
     };
     stores->workers[worker].router = router;
     stores->workers[worker].store = redis_store_new(&options);

@@ -19,10 +19,13 @@
 #include "agent/config.h"
 #include "agent/redis/link.h"
 #include "agent/redis/router.h"
+#include "agent/redis/script.h"
 #include "agent/redis/tls.h"
 #include "agent/store/beat.h"
 #include "agent/store/health.h"
+#include "agent/store/leases.h"
 #include "agent/store/redis.h"
+#include "agent/store/syncs.h"
 
 enum {
     STORES_NAME_BYTES = 16, /* of an agent, in binary */
@@ -32,6 +35,9 @@ struct stores {
     const struct config_redis *config; /* NULL: there is no Redis */
     struct store *local;
     struct health *health;
+    struct leases *leases;
+    struct syncs *syncs;
+    uint8_t host[SCRIPT_HOST_BYTES]; /* names this process */
     struct redis *redis;
     struct tls *tls;
     char *password;

@@ -78,7 +78,8 @@ static void on_sweep(struct ev_loop *loop, struct ev_timer *timer, int events)
     if (worker->is_handing_over) {
         hand_over(worker);
     }
-    if (worker->is_draining && worker->connections == NULL && worker->n_pending == 0) {
+    if (worker->is_draining && worker->connections == NULL && worker->n_pending == 0
+        && store_finish(worker->decide.store)) {
         ev_break(loop, EVBREAK_ALL);
     }
 }

@@ -4,7 +4,9 @@
 #include <string.h>
 
 #include "agent/redis/script.h"
+#include "agent/store/lease_calls.h"
 #include "agent/store/probe.h"
+#include "agent/store/sync_calls.h"
 
 struct context;
 
@@ -35,6 +37,14 @@ struct trace {
     int64_t place;
 };
 
+/** What is answered before Redis is asked, and what is left to ask. */
+struct ahead {
+    uint32_t asked;  /* bit i: charge i is asked about */
+    uint32_t synced; /* charged to pools that are exchanged */
+    uint32_t cut;    /* of such pools that are cut off: policies decide */
+    struct lease_spending spending;
+};
+
 /** A take with calls under way, or a settlement. */
 struct context {
     struct redis_store *store;
@@ -43,6 +53,7 @@ struct context {
     struct instant began_at;
     bool is_peek;
 
+    struct ahead ahead;
     bool is_refused;    /* the take, when it was over */
     unsigned n_waiting; /* calls that the take waits for */
     unsigned n_open;    /* calls with the seam */
@@ -62,6 +73,9 @@ struct redis_store {
     struct store *local;
     struct seam *seam;
     struct health *health;
+    bool is_finishing;
+    struct lease_calls *leases; /* NULL: charges of that kind are asked about */
+    struct sync_calls *syncs;   /* likewise */
     struct refusals *refusals;
     struct prober prober;
     unsigned n_under_way;
@@ -294,12 +308,23 @@ static bool read_take(const struct seam_reply *reply, struct store_take *take,
 
 /* --- giving back --- */
 
-/* What a refused request charged here. Its answer is as if it had not. */
-static void forget_charge(struct store_charge *charge)
+/* Settle it to nothing. */
+static void settle_charge(struct store *store, const struct store_take *take,
+                          const struct store_charge *charge)
 {
-    int64_t left = charge->answer.remaining + charge->cost;
-    charge->is_charged = false;
-    charge->answer.remaining = left < charge->limit->size ? left : charge->limit->size;
+    struct store_settlement settlement = {
+        .limit = charge->limit,
+        .limit_id = charge->limit_id,
+        .key = charge->key,
+        .key_bytes = charge->key_bytes,
+        .home = charge->home,
+        .name = (const char *)charge->key,
+        .name_bytes = charge->key_bytes,
+        .correction = {charge->place, charge->cost, 0},
+        .now = take->now,
+        .counters = take->counters,
+    };
+    store_settle(store, &settlement);
 }
 
 static void give_back_local(struct redis_store *redis, struct store_take *take)
@@ -309,17 +334,8 @@ static void give_back_local(struct redis_store *redis, struct store_take *take)
         if (charge->home != NULL || !charge->is_charged) {
             continue;
         }
-        struct store_settlement settlement = {
-            .limit = charge->limit,
-            .limit_id = charge->limit_id,
-            .key = charge->key,
-            .key_bytes = charge->key_bytes,
-            .correction = {charge->place, charge->cost, 0},
-            .now = take->now,
-            .counters = take->counters,
-        };
-        store_settle(redis->local, &settlement);
-        forget_charge(charge);
+        settle_charge(redis->local, take, charge);
+        store_forget_charge(charge);
     }
 }
 
@@ -476,17 +492,45 @@ static uint32_t charges_of(const struct call *call)
     return mask;
 }
 
+/* Where a lease has been reported meanwhile, Redis knows of the charge. */
+static void give_back_spent(struct redis_store *redis, struct store_take *take,
+                            const struct lease_spending *spending)
+{
+    uint32_t mask = spending->mask;
+    uint32_t gone = mask != 0
+                        ? lease_calls_give_back(redis->leases, take, spending, mask)
+                        : 0;
+    for (; mask != 0; mask &= mask - 1) {
+        unsigned i = (unsigned)__builtin_ctz(mask);
+        struct store_charge *charge = &take->charges[i];
+        if ((gone >> i & 1) != 0) {
+            settle_charge(&redis->store, take, charge);
+        }
+        store_forget_charge(charge);
+    }
+}
+
+static void give_back_ahead(struct redis_store *redis, struct store_take *take,
+                            const struct ahead *ahead)
+{
+    give_back_local(redis, take);
+    give_back_spent(redis, take, &ahead->spending);
+    if (ahead->synced != 0) {
+        sync_calls_give_back(redis->syncs, take, ahead->synced);
+    }
+}
+
 /* Nothing is charged for it, wherever it was. */
 static void undo(struct context *context)
 {
     struct store_take *take = context->take;
-    give_back_local(context->store, take);
+    give_back_ahead(context->store, take, &context->ahead);
     for (unsigned i = 0; i < context->n_calls; i++) {
         struct call *call = &context->calls[i];
         for (uint32_t left = charges_of(call); left != 0; left &= left - 1) {
             struct store_charge *charge = &take->charges[__builtin_ctz(left)];
             if (charge->is_charged) {
-                forget_charge(charge);
+                store_forget_charge(charge);
             }
         }
         if (call->has_answer) {
@@ -514,7 +558,7 @@ static enum store_failure find_failure(const struct context *context)
 static void conclude(struct context *context)
 {
     struct store_take *take = context->take;
-    uint32_t unanswered = 0;
+    uint32_t unanswered = context->ahead.cut;
     bool is_allowed = true;
     for (unsigned i = 0; i < context->n_calls; i++) {
         const struct call *call = &context->calls[i];
@@ -528,7 +572,7 @@ static void conclude(struct context *context)
         }
     }
     if (is_allowed) {
-        take->failure = find_failure(context);
+        take->failure = context->ahead.cut != 0 ? STORE_DOWN : find_failure(context);
         is_allowed = apply_policies(context->store, take, unanswered);
     } else {
         pass_unasked(take, unanswered);
@@ -641,7 +685,7 @@ static void plan_calls(struct context *context)
     unsigned n_traces = 0;
     for (unsigned i = 0; i < take->n_charges; i++) {
         const struct store_charge *charge = &take->charges[i];
-        if (charge->home != NULL) {
+        if ((context->ahead.asked >> i & 1) != 0) {
             struct seam_bytes name = {.ptr = charge->key, .len = charge->key_bytes};
             calls[i] = call_of_slot(context, seam_slot(context->store->seam, name));
             calls[i]->is_waited_for = calls[i]->is_waited_for || !charge->is_shadow;
@@ -792,44 +836,38 @@ static uint32_t all_charges(const struct store_take *take)
     return (UINT32_C(1) << take->n_charges) - 1;
 }
 
-/* Nobody can be asked: there is no time, or too much is under way. */
-static void conclude_unasked(struct redis_store *redis, struct store_take *take)
+/* Nobody is asked: there is no need, no time, or too much is under way. */
+static void conclude_unasked(struct redis_store *redis, struct store_take *take,
+                             const struct ahead *ahead)
 {
-    take->failure = STORE_SLOW;
-    take->is_allowed = apply_policies(redis, take, all_with_homes(take));
+    uint32_t unanswered = ahead->cut | ahead->asked;
+    take->is_allowed = true;
+    if (unanswered != 0) {
+        take->failure = ahead->cut != 0 ? STORE_DOWN : STORE_SLOW;
+        take->is_allowed = apply_policies(redis, take, unanswered);
+    }
     if (!take->is_allowed) {
-        give_back_local(redis, take);
+        give_back_ahead(redis, take, ahead);
     }
     take->done(take);
 }
 
-static void redis_take(struct store *store, struct store_take *take)
+static void ask_all(struct redis_store *redis, struct store_take *take,
+                    const struct ahead *ahead)
 {
-    struct redis_store *redis = to_redis(store);
-    ENSURE(take->n_charges <= STORE_CHARGES_MAX);
-    if (!use_names(take)) {
-        store_take(redis->local, take);
-        return;
-    }
-    uint32_t refused = answer_refused(redis, take);
-    if (refused != 0) {
-        health_add(redis->health, HEALTH_REFUSED_AGAIN, 1);
-        conclude_refused(take, all_charges(take) & ~refused);
-        return;
-    }
-    if (!take_local(redis, take)) {
-        conclude_refused(take, all_with_homes(take));
-        return;
-    }
     bool has_time = instant_diff_us(take->deadline, take->now) > REDIS_RESERVE_US;
-    struct context *context = has_time ? context_take(redis, take->counters) : NULL;
+    bool is_needed = ahead->asked != 0;
+    struct context *context = is_needed && has_time
+                                  ? context_take(redis, take->counters)
+                                  : NULL;
     if (context == NULL) {
-        conclude_unasked(redis, take);
+        conclude_unasked(redis, take, ahead);
         return;
     }
     context->take = take;
     context->began_at = take->now;
     context->is_peek = take->is_peek;
+    context->ahead = *ahead;
     keep_keys(context);
     plan_calls(context);
     context->n_waiting++; /* none concludes before all are asked */
@@ -840,6 +878,68 @@ static void redis_take(struct store *store, struct store_take *take)
         conclude(context);
     }
     context_put_if_over(context);
+}
+
+static uint32_t all_of_kind(const struct store_take *take, enum store_kind kind)
+{
+    uint32_t mask = 0;
+    for (unsigned i = 0; i < take->n_charges; i++) {
+        const struct store_home *home = take->charges[i].home;
+        mask |= (uint32_t)(home != NULL && home->kind == kind) << i;
+    }
+    return mask;
+}
+
+/* A refusal before Redis was asked. */
+static void refuse_ahead(struct redis_store *redis, struct store_take *take,
+                         const struct ahead *ahead)
+{
+    give_back_ahead(redis, take, ahead);
+    conclude_refused(take, ahead->asked | ahead->cut);
+}
+
+/* What this process can answer by itself. @return false: it refuses */
+static bool go_ahead(struct redis_store *redis, struct store_take *take,
+                     struct ahead *ahead)
+{
+    bool is_allowed = take_local(redis, take);
+    ahead->asked = all_with_homes(take);
+    ahead->synced = 0;
+    ahead->cut = 0;
+    ahead->spending.mask = 0;
+    if (!is_allowed || take->is_peek) {
+        return is_allowed;
+    }
+    uint32_t synced = all_of_kind(take, STORE_KIND_SYNC);
+    if (redis->syncs != NULL && synced != 0) {
+        ahead->asked &= ~synced;
+        is_allowed = sync_calls_charge(redis->syncs, take, &ahead->synced, &ahead->cut);
+    }
+    if (redis->leases != NULL && is_allowed) {
+        lease_calls_spend(redis->leases, take, &ahead->spending);
+        ahead->asked &= ~ahead->spending.mask;
+    }
+    return is_allowed;
+}
+
+static void redis_take(struct store *store, struct store_take *take)
+{
+    struct redis_store *redis = to_redis(store);
+    UNCLEARED struct ahead ahead;
+    ENSURE(take->n_charges <= STORE_CHARGES_MAX);
+    if (!use_names(take)) {
+        store_take(redis->local, take);
+        return;
+    }
+    uint32_t refused = answer_refused(redis, take);
+    if (refused != 0) {
+        health_add(redis->health, HEALTH_REFUSED_AGAIN, 1);
+        conclude_refused(take, all_charges(take) & ~refused);
+    } else if (go_ahead(redis, take, &ahead)) {
+        ask_all(redis, take, &ahead);
+    } else {
+        refuse_ahead(redis, take, &ahead);
+    }
 }
 
 /* --- settling --- */
@@ -885,6 +985,17 @@ static void redis_settle(struct store *store, const struct store_settlement *set
 
 /* --- the store --- */
 
+/* Let Redis know all that it does not know yet. */
+static void return_all(struct redis_store *redis)
+{
+    if (redis->leases != NULL) {
+        lease_calls_return(redis->leases);
+    }
+    if (redis->syncs != NULL) {
+        sync_calls_leave(redis->syncs);
+    }
+}
+
 static void redis_leave(struct store *store)
 {
     struct redis_store *redis = to_redis(store);
@@ -892,13 +1003,50 @@ static void redis_leave(struct store *store)
         redis->contexts[i].counters = NULL;
     }
     refusals_clear(redis->refusals);
+    return_all(redis);
+}
+
+static bool redis_finish(struct store *store)
+{
+    struct redis_store *redis = to_redis(store);
+    if (!redis->is_finishing) {
+        redis->is_finishing = true;
+        return_all(redis);
+    }
+    return redis_store_n_under_way(store) == redis->prober.n_under_way;
 }
 
 static void redis_free(struct store *store)
 {
     struct redis_store *redis = to_redis(store);
+    lease_calls_free(redis->leases);
+    sync_calls_free(redis->syncs);
     refusals_free(redis->refusals);
-    free(redis); /* the seam has gone, and forgotten the timer */
+    free(redis); /* the seam has gone, and forgotten the timers */
+}
+
+/* @return false: memory is short */
+static bool open_calls(struct redis_store *redis,
+                       const struct redis_store_options *options)
+{
+    struct lease_calls_options leases = {
+        .leases = options->leases,
+        .seam = options->seam,
+        .health = options->health,
+        .host = options->host,
+        .worker = options->worker,
+    };
+    struct sync_calls_options syncs = {
+        .syncs = options->syncs,
+        .seam = options->seam,
+        .health = options->health,
+        .host = options->host,
+        .worker = options->worker,
+    };
+    redis->leases = options->leases != NULL ? lease_calls_new(&leases) : NULL;
+    redis->syncs = options->syncs != NULL ? sync_calls_new(&syncs) : NULL;
+    return (redis->leases != NULL || options->leases == NULL)
+           && (redis->syncs != NULL || options->syncs == NULL);
 }
 
 struct store *redis_store_new(const struct redis_store_options *options)
@@ -908,20 +1056,22 @@ struct store *redis_store_new(const struct redis_store_options *options)
         .take = redis_take,
         .settle = redis_settle,
         .leave = redis_leave,
+        .finish = redis_finish,
         .free = redis_free,
     };
     struct redis_store *redis = calloc(1, sizeof(*redis));
-    struct refusals *refusals = refusals_new(options->secret);
-    if (redis == NULL || refusals == NULL) {
-        refusals_free(refusals);
-        free(redis);
+    if (redis == NULL) {
         return NULL;
     }
     redis->store.ops = &ops;
     redis->local = options->local;
     redis->seam = options->seam;
     redis->health = options->health;
-    redis->refusals = refusals;
+    redis->refusals = refusals_new(options->secret);
+    if (redis->refusals == NULL || !open_calls(redis, options)) {
+        redis_free(&redis->store);
+        return NULL;
+    }
     prober_start(&redis->prober, options->seam, options->health, options->prefix);
     return &redis->store;
 }
@@ -929,5 +1079,8 @@ struct store *redis_store_new(const struct redis_store_options *options)
 unsigned redis_store_n_under_way(struct store *store)
 {
     const struct redis_store *redis = to_redis(store);
-    return redis->n_under_way + redis->prober.n_under_way;
+    unsigned n = redis->n_under_way + redis->prober.n_under_way;
+    n += redis->leases != NULL ? lease_calls_n_under_way(redis->leases) : 0;
+    n += redis->syncs != NULL ? sync_calls_n_under_way(redis->syncs) : 0;
+    return n;
 }

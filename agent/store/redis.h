@@ -11,6 +11,11 @@
  *            is given back; that is begun before `done` and waited for by nobody. A call of
  *            shadow charges only is not waited for.
  *
+ *            Charges of kind lease are spent from the pools of this process (leases.h), after
+ *            the local store and before anything is sent; those that cannot be are asked
+ *            about like all others. Charges of kind sync are decided by the pools of syncs.h,
+ *            before that; a refusal there ends the take.
+ *
  *            Where a node does not answer in time, or its breaker (health.h) is open, the
  *            policy of each charge decides: a bucket in the local store, pass, or refuse.
  *            What only warns, degrades or is in shadow passes where the policy is to refuse.
@@ -28,9 +33,11 @@
 #define AGENT_STORE_REDIS_H
 
 #include "agent/store/health.h"
+#include "agent/store/leases.h"
 #include "agent/store/refusals.h"
 #include "agent/store/seam.h"
 #include "agent/store/store.h"
+#include "agent/store/syncs.h"
 
 enum {
     REDIS_TAKES_MAX = 2048
@@ -57,6 +64,11 @@ struct redis_store_options {
     struct health *health;
     const char *prefix;    /* of keys; of probes here */
     const uint8_t *secret; /* REFUSALS_SECRET_BYTES */
+    /* Of the process. NULL: charges of these kinds are asked about like all others. */
+    struct leases *leases;
+    struct syncs *syncs;
+    const uint8_t *host; /* SCRIPT_HOST_BYTES: names the process among all */
+    uint32_t worker;
 };
 
 /** @return the store, or NULL when memory is short */

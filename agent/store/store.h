@@ -103,6 +103,14 @@ struct store_charge {
     struct limit_answer answer; /* out: after the charge where charged */
 };
 
+/** What was charged has been given back: answered as if it had not been. */
+static inline void store_forget_charge(struct store_charge *charge)
+{
+    int64_t left = charge->answer.remaining + charge->cost;
+    charge->is_charged = false;
+    charge->answer.remaining = left < charge->limit->size ? left : charge->limit->size;
+}
+
 struct store_take;
 typedef void store_done_fn(struct store_take *take);
 
@@ -150,6 +158,8 @@ struct store_ops {
     void (*settle)(struct store *store, const struct store_settlement *settlement);
     /* Count no more in the counters of the takes so far; NULL: done by itself. */
     void (*leave)(struct store *store);
+    /* Give back what is held; NULL: nothing is. @return whether nothing is under way */
+    bool (*finish)(struct store *store);
     void (*free)(struct store *store);
 };
 
@@ -176,6 +186,12 @@ static inline void store_leave(struct store *store)
     if (store->ops->leave != NULL) {
         store->ops->leave(store);
     }
+}
+
+/** No take follows: to be called again, with time between, until it answers true. */
+MUST_USE static inline bool store_finish(struct store *store)
+{
+    return store->ops->finish == NULL || store->ops->finish(store);
 }
 
 /** Free a store that no thread uses any more. NULL is fine. */

@@ -1,0 +1,290 @@
+#include "agent/store/lease_calls.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/redis/script.h"
+#include "agent/store/courier.h"
+#include "agent/store/notebook.h"
+#include "agent/store/redis.h"
+
+_Static_assert((int)LEASES_REPORTS_MAX == (int)SCRIPT_LEASE_REPORTS_MAX
+                   && (int)COURIER_ITEMS_MAX <= (int)SCRIPT_LEASE_KEYS_MAX
+                   && (int)COURIER_ARG_BYTES_MAX
+                          >= SCRIPT_HOST_BYTES + 4
+                                 + (int)COURIER_ITEMS_MAX
+                                       * (int)SCRIPT_LEASE_ORDER_BYTES_MAX
+                   && (int)COURIER_NUMBERS_MAX
+                          >= SCRIPT_LEASE_NUMBERS * (int)COURIER_ITEMS_MAX
+                   && (int)LEASE_BLOCK_MIN == (int)SCRIPT_LEASE_LEAST,
+               "what is ordered fits into a call");
+
+struct lease_calls {
+    struct lease_calls_options options;
+    struct courier courier;
+    struct seam_timer sweep;
+    struct notebook book;                      /* of pools with orders, or watched */
+    struct lease_order orders[NOTEBOOK_NOTES]; /* the last of each */
+};
+
+/* By this pools know who watches them. */
+static uint32_t watcher_of(const struct lease_calls *calls, uint32_t idx)
+{
+    return calls->options.worker * NOTEBOOK_NOTES + idx + 1;
+}
+
+/* Look after its pool then; at 0 no more. */
+static void note_watch(struct lease_calls *calls, uint32_t idx, struct instant at)
+{
+    calls->book.look_at[idx] = at;
+    if (at.us == 0) {
+        notebook_put(&calls->book, idx);
+    }
+}
+
+static void note_send(struct lease_calls *calls, uint32_t idx)
+{
+    calls->book.look_at[idx] = (struct instant){0};
+    courier_add(&calls->courier, idx, notebook_name(&calls->book, idx));
+}
+
+/* --- calls --- */
+
+static struct lease_calls *calls_of(struct courier *courier)
+{
+    return CONTAINER_OF(courier, struct lease_calls, courier);
+}
+
+static void orders_to_script(const struct lease_calls *calls, const uint32_t *items,
+                             unsigned n, struct script_lease_order *scripts)
+{
+    for (unsigned i = 0; i < n; i++) {
+        const struct lease_order *order = &calls->orders[items[i]];
+        scripts[i] = (struct script_lease_order){
+            .limit = notebook_limit(&calls->book, items[i]),
+            .want = order->want,
+            .cap = order->cap,
+            .divisor = order->divisor,
+            .new_seq = order->seq,
+            .n_reports = order->n_reports,
+        };
+        for (unsigned r = 0; r < order->n_reports; r++) {
+            scripts[i].reports[r].seq = order->reports[r].seq;
+            scripts[i].reports[r].spent = order->reports[r].spent;
+        }
+    }
+}
+
+static size_t encode(struct courier *courier, const uint32_t *items, unsigned n,
+                     uint8_t *out)
+{
+    UNCLEARED struct script_lease_order orders[COURIER_ITEMS_MAX];
+    const struct lease_calls *calls = calls_of(courier);
+    orders_to_script(calls, items, n, orders);
+    return script_encode_lease(calls->options.host,
+                               leases_ttl_ms(calls->options.leases),
+                               seam_now(calls->options.seam), orders, n, out);
+}
+
+static void end_order(struct lease_calls *calls, uint32_t item, enum lease_end end,
+                      const struct lease_grant *grant, struct instant sent_at)
+{
+    note_watch(calls, item,
+               leases_end_order(calls->options.leases, &calls->orders[item],
+                                notebook_limit(&calls->book, item), end, grant, sent_at,
+                                seam_now(calls->options.seam),
+                                watcher_of(calls, item)));
+}
+
+static bool answer(struct courier *courier, const uint32_t *items, unsigned n,
+                   const int64_t *numbers, size_t n_numbers, struct instant sent_at)
+{
+    UNCLEARED struct script_lease_order orders[COURIER_ITEMS_MAX];
+    UNCLEARED struct script_lease_reply replies[COURIER_ITEMS_MAX];
+    struct lease_calls *calls = calls_of(courier);
+    struct script_repairs repairs = {0};
+    orders_to_script(calls, items, n, orders);
+    if (script_decode_lease(numbers, n_numbers, orders, n, replies, &repairs)
+        != SCRIPT_OK) {
+        return false;
+    }
+    health_add(calls->options.health, HEALTH_REPAIRED,
+               repairs.n_values + repairs.n_ttls);
+    for (unsigned i = 0; i < n; i++) {
+        struct lease_grant grant = {
+            .amount = replies[i].grant,
+            .place = replies[i].place,
+            .remaining = replies[i].remaining,
+            .reset_us = replies[i].reset_us,
+            .window_end_us = replies[i].window_end_us,
+            .accepted = replies[i].accepted,
+        };
+        end_order(calls, items[i], LEASE_ANSWERED, &grant, sent_at);
+    }
+    return true;
+}
+
+static void end(struct courier *courier, uint32_t item, enum courier_end end)
+{
+    struct instant never = {0};
+    end_order(calls_of(courier), item,
+              end == COURIER_NOT_DONE ? LEASE_NOT_DONE : LEASE_UNHEARD, NULL, never);
+}
+
+/* --- spending --- */
+
+static void send(struct lease_calls *calls, const struct store_charge *charge,
+                 const struct lease_order *order)
+{
+    struct instant never = {0};
+    uint32_t idx = notebook_take(&calls->book, charge);
+    if (idx == NOTEBOOK_NONE) {
+        (void)leases_end_order(calls->options.leases, order, charge->limit,
+                               LEASE_NOT_DONE, NULL, never,
+                               seam_now(calls->options.seam), 0);
+        return;
+    }
+    calls->orders[idx] = *order;
+    note_send(calls, idx);
+}
+
+static void spend(struct lease_calls *calls, struct store_take *take, unsigned i,
+                  struct lease_spending *spending)
+{
+    UNCLEARED struct lease_order order;
+    struct store_charge *charge = &take->charges[i];
+    struct leases *leases = calls->options.leases;
+    unsigned n_agents = health_n_agents(calls->options.health);
+    if (charge->home == NULL || charge->home->kind != STORE_KIND_LEASE
+        || charge->cost == 0 || !leases_cover(leases, charge->limit, n_agents)) {
+        return;
+    }
+    spending->keys[i] = leases_key(leases, charge);
+    if (leases_spend(leases, &spending->keys[i], n_agents, take->now, charge,
+                     &spending->seqs[i], &order)) {
+        charge->source = STORE_COUNTED;
+        spending->mask |= UINT32_C(1) << i;
+    }
+    if (order.want > 0) {
+        send(calls, charge, &order);
+    }
+}
+
+/* Those that are tied to one that is not spent. */
+static uint32_t find_torn(const struct store_take *take, uint32_t spent)
+{
+    uint32_t torn = 0;
+    for (unsigned i = 0; i < take->n_charges; i++) {
+        for (unsigned j = 0; j < take->n_charges; j++) {
+            if (take->charges[i].tie != 0
+                && take->charges[i].tie == take->charges[j].tie
+                && take->charges[j].home != NULL && (spent >> j & 1) == 0) {
+                torn |= UINT32_C(1) << i & spent;
+            }
+        }
+    }
+    return torn;
+}
+
+void lease_calls_spend(struct lease_calls *calls, struct store_take *take,
+                       struct lease_spending *spending)
+{
+    spending->mask = 0;
+    for (unsigned i = 0; i < take->n_charges; i++) {
+        spend(calls, take, i, spending);
+    }
+    uint32_t torn = find_torn(take, spending->mask);
+    if (torn != 0) {
+        uint32_t gone = lease_calls_give_back(calls, take, spending, torn);
+        health_add(calls->options.health, HEALTH_GIVE_BACKS_LOST,
+                   (uint64_t)__builtin_popcount(gone));
+        spending->mask &= ~torn;
+    }
+}
+
+uint32_t lease_calls_give_back(struct lease_calls *calls, const struct store_take *take,
+                               const struct lease_spending *spending, uint32_t mask)
+{
+    uint32_t gone = 0;
+    for (uint32_t left = mask & spending->mask; left != 0; left &= left - 1) {
+        unsigned i = (unsigned)__builtin_ctz(left);
+        if (!leases_give_back(calls->options.leases, &spending->keys[i],
+                              spending->seqs[i], take->charges[i].cost)) {
+            gone |= UINT32_C(1) << i;
+        }
+    }
+    return gone;
+}
+
+/* --- looking after pools --- */
+
+static void look_after(struct lease_calls *calls, uint32_t idx, bool is_all)
+{
+    struct lease_order *order = &calls->orders[idx];
+    struct table_key key = order->key;
+    struct instant at = leases_retire(calls->options.leases, &key, is_all,
+                                      seam_now(calls->options.seam),
+                                      watcher_of(calls, idx), order);
+    if (order->n_reports > 0) {
+        note_send(calls, idx);
+    } else {
+        note_watch(calls, idx, at);
+    }
+}
+
+static void on_sweep(struct seam_timer *timer)
+{
+    struct lease_calls *calls = CONTAINER_OF(timer, struct lease_calls, sweep);
+    struct instant now = seam_now(calls->options.seam);
+    for (uint32_t i = 0; i < calls->book.n_used; i++) {
+        struct instant at = calls->book.look_at[i];
+        if (at.us != 0 && instant_diff_us(now, at) >= 0) {
+            look_after(calls, i, false);
+        }
+    }
+    timer->at = instant_add_us(now, LEASE_CALLS_SWEEP_US);
+    seam_timer_set(calls->options.seam, timer);
+}
+
+void lease_calls_return(struct lease_calls *calls)
+{
+    for (uint32_t i = 0; i < calls->book.n_used; i++) {
+        if (calls->book.look_at[i].us != 0) {
+            look_after(calls, i, true);
+        }
+    }
+    courier_go(&calls->courier);
+}
+
+/* --- all --- */
+
+unsigned lease_calls_n_under_way(const struct lease_calls *calls)
+{
+    return calls->courier.n_under_way;
+}
+
+struct lease_calls *lease_calls_new(const struct lease_calls_options *options)
+{
+    static const struct courier_ops ops = {
+        .script = REDIS_SCRIPT_LEASE,
+        .encode = encode,
+        .answer = answer,
+        .end = end,
+    };
+    struct lease_calls *calls = calloc(1, sizeof(*calls));
+    if (calls == NULL) {
+        return NULL;
+    }
+    calls->options = *options;
+    notebook_init(&calls->book);
+    courier_init(&calls->courier, &ops, options->seam, options->health);
+    calls->sweep.fire = on_sweep;
+    calls->sweep.at = instant_add_us(seam_now(options->seam), LEASE_CALLS_SWEEP_US);
+    seam_timer_set(options->seam, &calls->sweep);
+    return calls;
+}
+
+void lease_calls_free(struct lease_calls *calls)
+{
+    free(calls);
+}

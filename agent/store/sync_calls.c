@@ -1,0 +1,312 @@
+#include "agent/store/sync_calls.h"
+
+#include <stdlib.h>
+
+#include "agent/redis/script.h"
+#include "agent/store/courier.h"
+#include "agent/store/notebook.h"
+#include "agent/store/redis.h"
+
+enum {
+    NEEDS = 64 /* as many as a need has bits */
+};
+
+_Static_assert((int)COURIER_ITEMS_MAX <= (int)SCRIPT_SYNC_KEYS_MAX
+                   && (int)COURIER_ARG_BYTES_MAX
+                          >= SCRIPT_HOST_BYTES + 4
+                                 + (int)COURIER_ITEMS_MAX * (SCRIPT_LIMIT_BYTES_MAX + 8)
+                   && (int)COURIER_NUMBERS_MAX
+                          >= 1 + SCRIPT_SYNC_NUMBERS * (int)COURIER_ITEMS_MAX,
+               "what is exchanged fits into a call");
+
+struct sync_calls {
+    struct sync_calls_options options;
+    struct courier courier;
+    struct seam_timer round;
+    struct notebook book; /* of pools that are watched; looked after unless under way */
+    bool is_last[NOTEBOOK_NOTES];
+    struct sync_order orders[NOTEBOOK_NOTES]; /* the last of each */
+    uint8_t needs[NOTEBOOK_NOTES]; /* the bits of each in this round; 0: none */
+};
+
+static struct sync_calls *calls_of(struct courier *courier)
+{
+    return CONTAINER_OF(courier, struct sync_calls, courier);
+}
+
+static struct instant calls_now(const struct sync_calls *calls)
+{
+    return seam_now(calls->options.seam);
+}
+
+/* --- exchanges --- */
+
+static void orders_to_script(const struct sync_calls *calls, const uint32_t *items,
+                             unsigned n, struct script_sync_order *scripts)
+{
+    for (unsigned i = 0; i < n; i++) {
+        scripts[i] = (struct script_sync_order){
+            .limit = notebook_limit(&calls->book, items[i]),
+            .seq = calls->orders[items[i]].seq,
+            .delta = calls->orders[items[i]].delta,
+        };
+    }
+}
+
+static size_t encode(struct courier *courier, const uint32_t *items, unsigned n,
+                     uint8_t *out)
+{
+    UNCLEARED struct script_sync_order orders[COURIER_ITEMS_MAX];
+    const struct sync_calls *calls = calls_of(courier);
+    orders_to_script(calls, items, n, orders);
+    return script_encode_sync(calls->options.host, SCRIPT_KEPT_MS_MAX, calls_now(calls),
+                              orders, n, out);
+}
+
+/* It goes on with the next round, where its limit is still there. */
+static void note_end(struct sync_calls *calls, uint32_t idx)
+{
+    if (calls->is_last[idx]) {
+        syncs_leave(calls->options.syncs, &calls->orders[idx].key);
+        notebook_put(&calls->book, idx);
+        return;
+    }
+    calls->book.look_at[idx] = calls_now(calls);
+}
+
+static bool answer(struct courier *courier, const uint32_t *items, unsigned n,
+                   const int64_t *numbers, size_t n_numbers, struct instant sent_at)
+{
+    UNCLEARED struct script_sync_order orders[COURIER_ITEMS_MAX];
+    UNCLEARED struct script_sync_reply replies[COURIER_ITEMS_MAX];
+    struct sync_calls *calls = calls_of(courier);
+    struct script_repairs repairs = {0};
+    (void)sent_at;
+    orders_to_script(calls, items, n, orders);
+    if (script_decode_sync(numbers, n_numbers, orders, n, replies, &repairs)
+        != SCRIPT_OK) {
+        return false;
+    }
+    health_add(calls->options.health, HEALTH_REPAIRED,
+               repairs.n_values + repairs.n_ttls);
+    for (unsigned i = 0; i < n; i++) {
+        struct sync_news news = {replies[i].state, replies[i].now};
+        if (!calls->is_last[items[i]]) {
+            syncs_end(calls->options.syncs, &calls->orders[items[i]],
+                      notebook_limit(&calls->book, items[i]), &news, calls_now(calls));
+        }
+        note_end(calls, items[i]);
+    }
+    return true;
+}
+
+static void end(struct courier *courier, uint32_t item, enum courier_end end)
+{
+    (void)end; /* under its number it is charged once, however often it is sent */
+    note_end(calls_of(courier), item);
+}
+
+static void exchange(struct sync_calls *calls, uint32_t idx, bool is_last)
+{
+    struct table_key key = calls->orders[idx].key;
+    if (!syncs_begin(calls->options.syncs, &key, is_last, calls_now(calls),
+                     &calls->orders[idx])) {
+        notebook_put(&calls->book, idx);
+        return;
+    }
+    calls->is_last[idx] = is_last;
+    calls->book.look_at[idx] = (struct instant){0};
+    courier_add(&calls->courier, idx, notebook_name(&calls->book, idx));
+}
+
+/* --- rounds --- */
+
+static unsigned bits_of(uint64_t need)
+{
+    return need == 0 ? 0 : 64 - (unsigned)__builtin_clzll(need);
+}
+
+/* Look at all that are not under way. @return of how many bits a need is at least that
+ * is seen to in this round */
+static unsigned weigh(struct sync_calls *calls)
+{
+    unsigned n_of[NEEDS + 1] = {0};
+    int64_t oldest_us = 0;
+    for (uint32_t i = 0; i < calls->book.n_used; i++) {
+        int64_t age_us = 0;
+        calls->needs[i] = 0;
+        if (calls->book.look_at[i].us != 0) {
+            uint64_t need = syncs_need(calls->options.syncs, &calls->orders[i].key,
+                                       calls_now(calls), &age_us);
+            calls->needs[i] = (uint8_t)bits_of(need);
+            oldest_us = need > 0 && age_us > oldest_us ? age_us : oldest_us;
+        }
+        n_of[calls->needs[i]]++;
+    }
+    syncs_set_age(calls->options.syncs, calls->options.worker, oldest_us);
+    unsigned n = 0;
+    unsigned bits = NEEDS;
+    while (bits > 1 && n + n_of[bits] <= SYNC_CALLS_ROUND) {
+        n += n_of[bits--];
+    }
+    return n + n_of[bits] <= SYNC_CALLS_ROUND ? bits : bits + 1;
+}
+
+static void on_round(struct seam_timer *timer)
+{
+    struct sync_calls *calls = CONTAINER_OF(timer, struct sync_calls, round);
+    unsigned least = weigh(calls);
+    for (uint32_t i = 0; i < calls->book.n_used; i++) {
+        if (calls->needs[i] >= least && calls->needs[i] > 0) {
+            exchange(calls, i, false);
+        }
+    }
+    courier_go(&calls->courier);
+    timer->at = instant_add_us(calls_now(calls),
+                               syncs_interval_us(calls->options.syncs));
+    seam_timer_set(calls->options.seam, timer);
+}
+
+void sync_calls_leave(struct sync_calls *calls)
+{
+    for (uint32_t i = 0; i < calls->book.n_used; i++) {
+        if (calls->book.look_at[i].us != 0) {
+            exchange(calls, i, true);
+        } else {
+            calls->is_last[i] = true;
+        }
+    }
+    courier_go(&calls->courier);
+}
+
+/* --- charges --- */
+
+static void watch(struct sync_calls *calls, const struct table_key *key,
+                  const struct store_charge *charge)
+{
+    struct instant now = calls_now(calls);
+    uint32_t idx = notebook_take(&calls->book, charge);
+    if (idx == NOTEBOOK_NONE) {
+        return;
+    }
+    if (!syncs_watch(calls->options.syncs, key, now)) {
+        notebook_put(&calls->book, idx);
+        return;
+    }
+    calls->orders[idx] = (struct sync_order){.key = *key};
+    calls->is_last[idx] = false;
+    calls->book.look_at[idx] = now;
+}
+
+static enum sync_verdict charge_one(struct sync_calls *calls, struct store_take *take,
+                                    unsigned i)
+{
+    struct store_charge *charge = &take->charges[i];
+    struct syncs *syncs = calls->options.syncs;
+    struct table_key key = syncs_key(syncs, charge);
+    bool is_alone = false;
+    enum sync_verdict verdict = syncs_charge(syncs, &key,
+                                             health_n_agents(calls->options.health),
+                                             take->now, charge, &is_alone);
+    charge->source = STORE_COUNTED;
+    if (is_alone) {
+        watch(calls, &key, charge);
+    }
+    return verdict;
+}
+
+/* Of those lenient ones that are tied to one that is refused. */
+static uint32_t find_torn(const struct store_take *take, uint32_t charged,
+                          uint32_t refused)
+{
+    uint32_t torn = 0;
+    for (; refused != 0; refused &= refused - 1) {
+        const struct store_charge *over = &take->charges[__builtin_ctz(refused)];
+        for (uint32_t left = charged; left != 0; left &= left - 1) {
+            unsigned i = (unsigned)__builtin_ctz(left);
+            if (over->tie != 0 && take->charges[i].tie == over->tie) {
+                torn |= UINT32_C(1) << i;
+            }
+        }
+    }
+    return torn;
+}
+
+bool sync_calls_charge(struct sync_calls *calls, struct store_take *take,
+                       uint32_t *charged, uint32_t *unknown)
+{
+    uint32_t refused = 0;
+    bool is_allowed = true;
+    *charged = 0;
+    *unknown = 0;
+    for (unsigned i = 0; i < take->n_charges; i++) {
+        const struct store_charge *charge = &take->charges[i];
+        uint32_t bit = UINT32_C(1) << i;
+        if (charge->home == NULL || charge->home->kind != STORE_KIND_SYNC) {
+            continue;
+        }
+        switch (charge_one(calls, take, i)) {
+        case SYNC_ALLOWED:
+            *charged |= bit;
+            break;
+        case SYNC_REFUSED:
+            refused |= bit;
+            is_allowed = is_allowed && charge->is_lenient;
+            break;
+        case SYNC_UNKNOWN:
+            *unknown |= bit;
+            break;
+        }
+    }
+    uint32_t torn = find_torn(take, *charged, refused);
+    if (torn != 0) {
+        sync_calls_give_back(calls, take, torn);
+        *charged &= ~torn;
+    }
+    return is_allowed;
+}
+
+void sync_calls_give_back(struct sync_calls *calls, struct store_take *take,
+                          uint32_t charged)
+{
+    for (; charged != 0; charged &= charged - 1) {
+        struct store_charge *charge = &take->charges[__builtin_ctz(charged)];
+        struct table_key key = syncs_key(calls->options.syncs, charge);
+        syncs_give_back(calls->options.syncs, &key, charge, take->now);
+        store_forget_charge(charge);
+    }
+}
+
+/* --- all --- */
+
+unsigned sync_calls_n_under_way(const struct sync_calls *calls)
+{
+    return calls->courier.n_under_way;
+}
+
+struct sync_calls *sync_calls_new(const struct sync_calls_options *options)
+{
+    static const struct courier_ops ops = {
+        .script = REDIS_SCRIPT_SYNC,
+        .encode = encode,
+        .answer = answer,
+        .end = end,
+    };
+    struct sync_calls *calls = calloc(1, sizeof(*calls));
+    if (calls == NULL) {
+        return NULL;
+    }
+    calls->options = *options;
+    notebook_init(&calls->book);
+    courier_init(&calls->courier, &ops, options->seam, options->health);
+    calls->round.fire = on_round;
+    calls->round.at = instant_add_us(seam_now(options->seam),
+                                     syncs_interval_us(options->syncs));
+    seam_timer_set(options->seam, &calls->round);
+    return calls;
+}
+
+void sync_calls_free(struct sync_calls *calls)
+{
+    free(calls);
+}

@@ -1,0 +1,345 @@
+#include "agent/store/syncs.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+
+enum {
+    WORKERS_MAX = 64,
+    AGES_DOUBLED_MAX = 10, /* intervals without an exchange that weigh more and more */
+};
+
+struct pool {
+    bool is_known; /* an exchange has brought the state */
+    bool is_watched;
+    bool is_sent;             /* an exchange is under way, or nobody heard of it */
+    uint32_t seq;             /* of the last exchange */
+    int64_t sent;             /* charged here: what it brings */
+    int64_t delta;            /* charged here since */
+    int64_t left;             /* of the limit at the last exchange */
+    int64_t ahead_us;         /* of Redis' clock before ours */
+    struct limit_state state; /* with all that was charged here, on Redis' clock */
+    struct instant exchanged_at;
+    struct instant used_at;
+};
+
+struct syncs {
+    int64_t interval_us;
+    struct table table;       /* of pools */
+    _Atomic int64_t ahead_us; /* as the last exchange of any pool found it */
+    _Atomic uint32_t seq;
+    _Atomic uint64_t n_exchanges;
+    _Atomic uint64_t drift;
+    _Atomic int64_t ages_us[WORKERS_MAX];
+};
+
+static struct instant server_now(const struct pool *pool, struct instant now)
+{
+    return instant_add_us(now, pool->ahead_us);
+}
+
+static int64_t lost_us(const struct syncs *syncs)
+{
+    int64_t us = 10 * syncs->interval_us;
+    return us > SYNC_LOST_US ? us : SYNC_LOST_US;
+}
+
+static bool pool_may_go(struct table *table, void *entry, struct instant now)
+{
+    const struct pool *pool = entry;
+    (void)table;
+    (void)now;
+    return !pool->is_watched;
+}
+
+/* --- deciding --- */
+
+/* What this host may spend until the next exchange. */
+static int64_t pool_budget(const struct pool *pool, unsigned n_agents)
+{
+    int64_t share = pool->left / n_agents;
+    return share > 0 || pool->left <= 0 ? share : 1;
+}
+
+/* Whether the part of this host covers a cost: one request always, where anything is left. */
+static bool pool_affords(const struct pool *pool, unsigned n_agents, int64_t cost)
+{
+    int64_t spent = pool->sent + pool->delta;
+    return spent + cost <= pool_budget(pool, n_agents)
+           || (spent == 0 && cost <= pool->left);
+}
+
+/* Refused, since only the next exchange can say more. */
+static void answer_later(const struct syncs *syncs, const struct pool *pool,
+                         struct instant now, struct limit_answer *answer)
+{
+    int64_t wait_us = syncs->interval_us - instant_diff_us(now, pool->exchanged_at);
+    answer->is_allowed = false;
+    answer->remaining = 0;
+    answer->retry_us = wait_us > US_PER_MS ? wait_us : US_PER_MS;
+}
+
+static void pool_look(struct pool *pool, const struct limit *limit, struct instant now,
+                      struct limit_answer *answer)
+{
+    struct limit_state copy = pool->state;
+    (void)limit_take(limit, &copy, server_now(pool, now), 0, answer);
+}
+
+static enum sync_verdict pool_charge(const struct syncs *syncs, struct pool *pool,
+                                     unsigned n_agents, struct instant now,
+                                     struct store_charge *charge)
+{
+    const struct limit *limit = charge->limit;
+    struct instant then = server_now(pool, now);
+    limit_align(limit, &pool->state, then);
+    if (charge->cost > 0 && !pool_affords(pool, n_agents, charge->cost)) {
+        struct limit_state copy = pool->state;
+        if (limit_take(limit, &copy, then, charge->cost, &charge->answer)) {
+            pool_look(pool, limit, now, &charge->answer);
+            answer_later(syncs, pool, now, &charge->answer);
+        }
+        return SYNC_REFUSED;
+    }
+    if (!limit_take(limit, &pool->state, then, charge->cost, &charge->answer)) {
+        return SYNC_REFUSED;
+    }
+    charge->is_charged = charge->cost > 0;
+    charge->place = limit_place(limit, &pool->state);
+    pool->delta += charge->cost;
+    return SYNC_ALLOWED;
+}
+
+/* Of a pool that nobody has watched for a while what is known may be old, not wrong. */
+static void pool_begin(const struct syncs *syncs, struct pool *pool,
+                       const struct limit *limit, struct instant now)
+{
+    pool->exchanged_at = now;
+    if (!pool->is_known) {
+        pool->left = limit->size;
+        pool->ahead_us = atomic_load_explicit(&syncs->ahead_us, memory_order_relaxed);
+        pool->is_known = true;
+    }
+}
+
+enum sync_verdict syncs_charge(struct syncs *syncs, const struct table_key *key,
+                               unsigned n_agents, struct instant now,
+                               struct store_charge *charge, bool *is_alone)
+{
+    enum sync_verdict verdict = SYNC_UNKNOWN;
+    struct table_set *set = table_lock(&syncs->table, key);
+    struct pool *pool = table_use(&syncs->table, set, key, now);
+    *is_alone = pool != NULL && !pool->is_watched;
+    if (pool != NULL) {
+        if (!pool->is_watched) {
+            pool_begin(syncs, pool, charge->limit, now);
+        }
+        pool->used_at = now;
+        if (instant_diff_us(now, pool->exchanged_at) <= lost_us(syncs)) {
+            verdict = pool_charge(syncs, pool, n_agents, now, charge);
+        }
+    }
+    table_unlock(set);
+    return verdict;
+}
+
+void syncs_give_back(struct syncs *syncs, const struct table_key *key,
+                     const struct store_charge *charge, struct instant now)
+{
+    struct table_set *set = table_lock(&syncs->table, key);
+    struct pool *pool = table_find(&syncs->table, set, key);
+    if (pool != NULL && pool->delta >= charge->cost) {
+        struct limit_correction correction = {charge->place, charge->cost, 0};
+        (void)limit_settle(charge->limit, &pool->state, server_now(pool, now),
+                           &correction);
+        pool->delta -= charge->cost;
+    }
+    table_unlock(set);
+}
+
+/* --- exchanging --- */
+
+bool syncs_watch(struct syncs *syncs, const struct table_key *key, struct instant now)
+{
+    struct table_set *set = table_lock(&syncs->table, key);
+    struct pool *pool = table_find(&syncs->table, set, key);
+    bool is_new = pool != NULL && !pool->is_watched;
+    if (is_new) {
+        pool->is_watched = true;
+        pool->exchanged_at = now;
+    }
+    table_unlock(set);
+    return is_new;
+}
+
+static bool pool_is_idle(const struct pool *pool, struct instant now)
+{
+    return !pool->is_sent && pool->delta == 0
+           && instant_diff_us(now, pool->used_at) > SYNC_IDLE_US;
+}
+
+uint64_t syncs_need(struct syncs *syncs, const struct table_key *key,
+                    struct instant now, int64_t *age_us)
+{
+    uint64_t need = 0;
+    struct table_set *set = table_lock(&syncs->table, key);
+    const struct pool *pool = table_find(&syncs->table, set, key);
+    *age_us = 0;
+    if (pool != NULL) {
+        *age_us = instant_diff_us(now, pool->exchanged_at);
+        int64_t age = *age_us / syncs->interval_us;
+        bool is_used = instant_diff_us(pool->used_at, pool->exchanged_at) >= 0;
+        if (is_used || pool->is_sent || pool->delta > 0 || pool_is_idle(pool, now)) {
+            need = (uint64_t)(1 + pool->sent + pool->delta)
+                   << (age < AGES_DOUBLED_MAX ? age : AGES_DOUBLED_MAX);
+        }
+    }
+    table_unlock(set);
+    return need;
+}
+
+/* Later than all before, also of pools that were pushed out. */
+static uint32_t next_seq(struct syncs *syncs)
+{
+    return atomic_fetch_add_explicit(&syncs->seq, 1, memory_order_relaxed) + 1;
+}
+
+bool syncs_begin(struct syncs *syncs, const struct table_key *key, bool is_last,
+                 struct instant now, struct sync_order *order)
+{
+    bool is_begun = false;
+    struct table_set *set = table_lock(&syncs->table, key);
+    struct pool *pool = table_find(&syncs->table, set, key);
+    if (pool != NULL) {
+        bool is_over = pool_is_idle(pool, now)
+                       || (is_last && !pool->is_sent && pool->delta == 0);
+        pool->is_watched = !is_over;
+        is_begun = !is_over;
+        if (is_begun && !pool->is_sent) {
+            pool->is_sent = true;
+            pool->seq = next_seq(syncs);
+            pool->sent = pool->delta < LIMIT_AMOUNT_MAX ? pool->delta
+                                                        : LIMIT_AMOUNT_MAX;
+            pool->delta -= pool->sent;
+        }
+        *order = (struct sync_order){*key, pool->seq, pool->sent};
+    }
+    table_unlock(set);
+    return is_begun;
+}
+
+static int64_t difference(int64_t a, int64_t b)
+{
+    return a > b ? a - b : b - a;
+}
+
+/* Charge what has been spent, up to a debt of one size. */
+static void charge_by_force(const struct limit *limit, struct limit_state *state,
+                            struct instant now, int64_t amount)
+{
+    struct limit doubled = *limit;
+    struct limit_answer answer;
+    doubled.size = 2 * limit->size;
+    (void)limit_take(&doubled, state, now, 0, &answer);
+    (void)limit_take(&doubled, state, now,
+                     amount < answer.remaining ? amount : answer.remaining, &answer);
+}
+
+/* What Redis has and what was charged here since. */
+static void pool_take_over(struct syncs *syncs, struct pool *pool,
+                           const struct limit *limit, const struct sync_news *news,
+                           struct instant now)
+{
+    struct limit_answer before;
+    struct limit_answer after;
+    pool_look(pool, limit, now, &before);
+    pool->ahead_us = instant_diff_us(news->server, now);
+    pool->state = news->state;
+    pool_look(pool, limit, now, &after);
+    pool->left = after.remaining;
+    if (pool->delta > 0) {
+        charge_by_force(limit, &pool->state, news->server, pool->delta);
+        pool_look(pool, limit, now, &after);
+    }
+    atomic_store_explicit(&syncs->ahead_us, pool->ahead_us, memory_order_relaxed);
+    (void)atomic_fetch_add_explicit(&syncs->n_exchanges, 1, memory_order_relaxed);
+    (void)atomic_fetch_add_explicit(&syncs->drift,
+                                    (uint64_t)difference(before.remaining,
+                                                         after.remaining),
+                                    memory_order_relaxed);
+}
+
+void syncs_end(struct syncs *syncs, const struct sync_order *order,
+               const struct limit *limit, const struct sync_news *news,
+               struct instant now)
+{
+    struct table_set *set = table_lock(&syncs->table, &order->key);
+    struct pool *pool = table_find(&syncs->table, set, &order->key);
+    if (pool != NULL && pool->is_sent && pool->seq == order->seq) {
+        pool->is_sent = false;
+        pool->sent = 0;
+        pool->exchanged_at = now;
+        pool_take_over(syncs, pool, limit, news, now);
+    }
+    table_unlock(set);
+}
+
+void syncs_leave(struct syncs *syncs, const struct table_key *key)
+{
+    struct table_set *set = table_lock(&syncs->table, key);
+    struct pool *pool = table_find(&syncs->table, set, key);
+    if (pool != NULL) {
+        pool->is_watched = false;
+    }
+    table_unlock(set);
+}
+
+/* --- all pools --- */
+
+struct syncs *syncs_new(int64_t interval_us)
+{
+    struct syncs *syncs = calloc(1, sizeof(*syncs));
+    if (syncs != NULL && !table_init(&syncs->table, sizeof(struct pool), pool_may_go)) {
+        free(syncs);
+        syncs = NULL;
+    }
+    if (syncs != NULL) {
+        syncs->interval_us = interval_us;
+    }
+    return syncs;
+}
+
+void syncs_free(struct syncs *syncs)
+{
+    if (syncs != NULL) {
+        table_fini(&syncs->table);
+        free(syncs);
+    }
+}
+
+int64_t syncs_interval_us(const struct syncs *syncs)
+{
+    return syncs->interval_us;
+}
+
+struct table_key syncs_key(const struct syncs *syncs, const struct store_charge *charge)
+{
+    return table_key(&syncs->table, charge);
+}
+
+void syncs_set_age(struct syncs *syncs, unsigned worker, int64_t age_us)
+{
+    ENSURE(worker < WORKERS_MAX);
+    atomic_store_explicit(&syncs->ages_us[worker], age_us, memory_order_relaxed);
+}
+
+void syncs_read(const struct syncs *syncs, struct sync_totals *totals)
+{
+    *totals = (struct sync_totals){
+        .n_exchanges = atomic_load_explicit(&syncs->n_exchanges, memory_order_relaxed),
+        .drift = atomic_load_explicit(&syncs->drift, memory_order_relaxed),
+    };
+    for (unsigned i = 0; i < WORKERS_MAX; i++) {
+        int64_t age_us = atomic_load_explicit(&syncs->ages_us[i], memory_order_relaxed);
+        totals->age_us = age_us > totals->age_us ? age_us : totals->age_us;
+    }
+}

@@ -1,0 +1,125 @@
+/**
+ * @file agent/store/syncs.h  Counters that are counted here and exchanged with Redis.
+ *
+ * Model:     a pool for each counter in use; a counter is its name and the limit as it
+ *            stands. A pool holds what Redis had at the last exchange and what was charged
+ *            here since; it decides on both together, on Redis' clock. Between exchanges
+ *            this host spends at most what was left then, divided by the live hosts: at
+ *            least one request, nothing once nothing was left.
+ *
+ *            An exchange brings to Redis what was charged since the one before, under a
+ *            number, and takes home the whole. One that nobody heard of is sent again as it
+ *            was: under its number Redis charges it once. A worker watches a pool while it is
+ *            in use, and sends its exchanges.
+ *
+ *            A pool without an exchange for SYNC_LOST_US is cut off: the policies of its
+ *            rules decide, and nothing is counted in it.
+ * Ownership: syncs_new / syncs_free.
+ * Threads:   any. Pools are in a table (table.h), whose locks are held for the arithmetic.
+ * Errors:    none: a charge that no pool can take is one for the policies.
+ * Limits:    TABLE_ENTRIES pools, of which those watched are never pushed out. No allocation
+ *            later.
+ */
+#ifndef AGENT_STORE_SYNCS_H
+#define AGENT_STORE_SYNCS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "agent/store/table.h"
+
+#define SYNC_LOST_US (1 * US_PER_S) /* without an exchange; at least ten intervals */
+#define SYNC_IDLE_US (1 * US_PER_S) /* without a charge: watched no more */
+
+struct syncs;
+
+enum sync_verdict {
+    SYNC_ALLOWED = 0,
+    SYNC_REFUSED,
+    SYNC_UNKNOWN, /* cut off, or no room: policies decide */
+};
+
+/** One exchange. */
+struct sync_order {
+    struct table_key key;
+    uint32_t seq;
+    int64_t delta;
+};
+
+struct sync_totals {
+    uint64_t n_exchanges; /* of one pool each */
+    uint64_t drift;       /* tokens that pools were off by, summed over exchanges */
+    int64_t age_us;       /* of the oldest last exchange among pools in use */
+};
+
+/** @param interval_us  between exchanges of a pool. @return NULL when memory is short */
+MUST_USE struct syncs *syncs_new(int64_t interval_us);
+
+/** NULL is fine. */
+void syncs_free(struct syncs *syncs);
+
+int64_t syncs_interval_us(const struct syncs *syncs);
+
+/** The pool of a charge: of its key (the counter's name) and its limit. */
+struct table_key syncs_key(const struct syncs *syncs,
+                           const struct store_charge *charge);
+
+/**
+ * Decide about a charge.
+ *
+ * @param charge    its answer is filled, unless unknown; charged where allowed
+ * @param is_alone  no worker watches the pool: the caller is to, or to leave it
+ */
+MUST_USE enum sync_verdict syncs_charge(struct syncs *syncs,
+                                        const struct table_key *key, unsigned n_agents,
+                                        struct instant now, struct store_charge *charge,
+                                        bool *is_alone);
+
+/** Take back what was charged a moment ago. */
+void syncs_give_back(struct syncs *syncs, const struct table_key *key,
+                     const struct store_charge *charge, struct instant now);
+
+/** Watch a pool from now on. @return false: it is watched, or gone */
+MUST_USE bool syncs_watch(struct syncs *syncs, const struct table_key *key,
+                          struct instant now);
+
+/**
+ * How much a pool needs an exchange.
+ *
+ * @param age_us  set: of its last exchange
+ * @return 0: not at all; else more than others the busier it was, and the older that is
+ */
+uint64_t syncs_need(struct syncs *syncs, const struct table_key *key,
+                    struct instant now, int64_t *age_us);
+
+/**
+ * Begin an exchange of a watched pool, which has none under way; one that nobody heard of
+ * is begun again.
+ *
+ * @param is_last  watch it no more afterwards
+ * @return false: nothing is to be exchanged; it is not watched any more where `is_last`, or
+ *         where it was idle
+ */
+MUST_USE bool syncs_begin(struct syncs *syncs, const struct table_key *key,
+                          bool is_last, struct instant now, struct sync_order *order);
+
+/** What Redis answered. */
+struct sync_news {
+    struct limit_state state; /* with all that was exchanged */
+    struct instant server;    /* its clock then */
+};
+
+/** End an exchange that was answered. @param limit  of the pool */
+void syncs_end(struct syncs *syncs, const struct sync_order *order,
+               const struct limit *limit, const struct sync_news *news,
+               struct instant now);
+
+/** Watch it no more. */
+void syncs_leave(struct syncs *syncs, const struct table_key *key);
+
+/** Say how old the oldest last exchange is, of the pools that a worker watches. */
+void syncs_set_age(struct syncs *syncs, unsigned worker, int64_t age_us);
+
+void syncs_read(const struct syncs *syncs, struct sync_totals *totals);
+
+#endif
