@@ -300,15 +300,39 @@ static void let_something_happen(struct prng *prng, unsigned *n_started)
     }
 }
 
-static void pass_with_living(int64_t us, unsigned n_started)
+static void ask_living(void)
+{
+    for (unsigned i = 0; i < AGENTS; i++) {
+        if (lives[i]) {
+            be_asked(i);
+        }
+    }
+}
+
+static void pass_with_living(int64_t us)
 {
     for (; us > 0; us -= US_PER_S) {
-        for (unsigned i = 0; i < n_started; i++) {
-            if (lives[i]) {
-                be_asked(i);
-            }
-        }
+        ask_living();
         sim_run(sim, us < US_PER_S ? us : US_PER_S);
+    }
+}
+
+static unsigned n_living(void)
+{
+    unsigned n = 0;
+    for (unsigned i = 0; i < AGENTS; i++) {
+        n += lives[i];
+    }
+    return n;
+}
+
+static void check_counts(uint64_t seed)
+{
+    for (unsigned i = 0; i < AGENTS; i++) {
+        if (lives[i] && count_of(i) != n_living()) {
+            fail_msg("%u for %u: SEED=%llu TRACES=1 replays it", count_of(i),
+                     n_living(), (unsigned long long)seed);
+        }
     }
 }
 
@@ -316,26 +340,17 @@ static void run_trace(uint64_t seed)
 {
     struct prng prng;
     unsigned n_started = 1;
-    unsigned n_living = 0;
     prng_init(&prng, seed);
     memset(lives, 0, sizeof(lives));
     start(0, 0);
     lives[0] = true;
     for (int i = 0; i < 40; i++) {
         let_something_happen(&prng, &n_started);
-        pass_with_living((int64_t)prng_below(&prng, 3 * US_PER_S), n_started);
+        pass_with_living((int64_t)prng_below(&prng, 3 * US_PER_S));
     }
     sim_heal(sim);
-    pass_with_living(FALLING_US + 2 * LIVES_US + 2 * A_BEAT_US, n_started);
-    for (unsigned i = 0; i < n_started; i++) {
-        n_living += lives[i];
-    }
-    for (unsigned i = 0; i < n_started; i++) {
-        if (lives[i] && count_of(i) != n_living) {
-            fail_msg("%u for %u: SEED=%llu TRACES=1 replays it", count_of(i), n_living,
-                     (unsigned long long)seed);
-        }
-    }
+    pass_with_living(FALLING_US + 2 * LIVES_US + 2 * A_BEAT_US);
+    check_counts(seed);
 }
 
 static void whatever_happened_all_count_right_soon_after(void **context)
