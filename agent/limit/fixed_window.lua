@@ -80,18 +80,13 @@ end
 local function settle(limit, state, now, correction)
     local window, _, used = current(limit, state, now)
     local change = bound_change(used, correction.truth - correction.amount, 2 * limit.size - used)
-    if correction.place ~= window or change == 0 then
+    if (correction.place or window) ~= window or change == 0 then
         return nil
     end
     return {count = used + change, window = window}
 end
 
-local function place(limit, state, now)
-    local window = current(limit, state, now)
-    return window
-end
-
 return {
     empty = empty, bytes = BYTES, read = read, write = write, align = align, take = take,
-    settle = settle, place = place,
+    settle = settle,
 }

@@ -14,7 +14,7 @@
 --   settle(limit, state, now, correction)  a state; nil: nothing changes
 -- and where hosts may hold some of a counter (redis/records.lua):
 --   bytes                          how long a text is
---   place(limit, state, now)       where a charge of now would stand
+--   a correction that only adds    may be without a place: it is of now
 local floor, ceil, min, max = math.floor, math.ceil, math.min, math.max
 
 -- As enum limit_algorithm numbers them; algorithm(number) is the one.

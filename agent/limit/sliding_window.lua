@@ -78,8 +78,9 @@ local function settle(limit, state, now, correction)
     local per = limit.per
     local prev, curr, window, into = roll(limit, state, now)
     local used = prev * (per - into) + curr * per
-    local is_curr = correction.place == window
-    if not is_curr and correction.place ~= window - 1 then
+    local place = correction.place or window
+    local is_curr = place == window
+    if not is_curr and place ~= window - 1 then
         return nil
     end
     local weight = is_curr and per or per - into
@@ -95,12 +96,7 @@ local function settle(limit, state, now, correction)
     return {prev = prev + change, curr = curr, window = window}
 end
 
-local function place(limit, state, now)
-    local _, _, window = roll(limit, state, now)
-    return window
-end
-
 return {
     empty = empty, bytes = BYTES, read = read, write = write, align = align, take = take,
-    settle = settle, place = place,
+    settle = settle,
 }

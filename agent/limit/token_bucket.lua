@@ -86,12 +86,7 @@ local function settle(limit, state, now, correction)
     return {level = level + change, at = at}
 end
 
-local function place(limit, state, now)
-    local _, at = level_now(limit, state, now)
-    return at
-end
-
 return {
     empty = empty, bytes = BYTES, read = read, write = write, align = align, take = take,
-    settle = settle, place = place, level_now = level_now,
+    settle = settle, level_now = level_now,
 }

@@ -27,18 +27,6 @@ local function read_limit(at)
     return limit, algorithm(kind), flags, next_at
 end
 
-local function counter_tend(counter)
-    local held = records()
-    local aligned = held.align(counter.records, now)
-    counter.records = aligned or counter.records
-    local state, rest =
-        held.finish(counter.limit, counter.kind, counter.state, counter.records, now)
-    if state then
-        counter.state, counter.records, counter.has_ended = state, rest, true
-    end
-    counter.is_changed = counter.is_changed or aligned ~= nil or state ~= nil
-end
-
 -- text: of the key; false: it holds no string
 local function counter_open(key, text, limit, kind)
     local state, held = text and kind.read(text), ''
@@ -58,7 +46,7 @@ local function counter_open(key, text, limit, kind)
         flags = 0,
     }
     if counter.records ~= '' then
-        counter_tend(counter)
+        records().tend(counter, now)
     end
     return counter
 end

@@ -35,7 +35,7 @@ local function split(text, kind)
     end
 end
 
--- With the ends of those that end too late put right; nil: there are none.
+-- With the ends of those that end too late put right; nil: none does.
 local function align(records, now)
     local most = now + KEPT_US_MAX
     if last_end(records) <= most then
@@ -53,19 +53,21 @@ local function align(records, now)
     return table.concat(aligned)
 end
 
--- Take back what has ended, whole. Answers the state and the records after it; nil: none
--- has ended.
-local function finish(limit, kind, state, records, now)
-    local at = 1
+-- Put the ends of a counter's records right, and take back what has ended, whole.
+local function tend(counter, now)
+    local limit, kind, state = counter.limit, counter.kind, counter.state
+    local aligned = align(counter.records, now)
+    local records, at = aligned or counter.records, 1
     while at < #records and ends_at(records, at) <= now do
         state = kind.settle(limit, state, now, {
             place = place_at(records, at), amount = amount_at(records, at), truth = 0,
         }) or state
         at = at + BYTES
     end
-    if at > 1 then
-        return state, string.sub(records, at)
-    end
+    counter.state = state
+    counter.records = at > 1 and string.sub(records, at) or records
+    counter.has_ended = at > 1
+    counter.is_changed = counter.is_changed or aligned ~= nil or at > 1
 end
 
 -- Where the record begins that begins with `id`, of a lease or of an exchange; nil: nowhere.
@@ -105,7 +107,6 @@ local function sum(records)
 end
 
 return {
-    split = split, align = align, finish = finish, last_end = last_end, find = find,
-    drop = drop, has_room = has_room, add = add, sum = sum, amount_at = amount_at,
-    place_at = place_at,
+    split = split, tend = tend, last_end = last_end, find = find, drop = drop,
+    has_room = has_room, add = add, sum = sum, amount_at = amount_at, place_at = place_at,
 }

@@ -26,10 +26,9 @@ local function charge(counter, seq, delta)
     if not others then
         return false
     end
-    local limit, kind = counter.limit, counter.kind
-    counter.state = kind.settle(limit, counter.state, now, {
-        place = kind.place(limit, counter.state, now), amount = 0, truth = delta,
-    }) or counter.state
+    local change = {amount = 0, truth = delta}
+    counter.state = counter.kind.settle(counter.limit, counter.state, now, change)
+        or counter.state
     counter.records = others
     if held.has_room(others) then
         local id = host .. struct.pack('>I4', seq)
