@@ -144,7 +144,7 @@ static void see(struct sim_witness *witness, const struct sim_tale *tale)
 {
     unsigned idx = 0;
     struct tally *counter = find_counter(tale->key, &idx);
-    bool is_take = tale->script == REDIS_SCRIPT_TAKE;
+    bool is_take = tale->act == CENTRE_CHARGE;
     (void)witness;
     if (counter == NULL) {
         return;

@@ -3,8 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/redis/script.h"
-#include "agent/store/local.h"
 #include "agent/store/redis.h"
 
 #include "tests/support/prng.h"
@@ -37,7 +35,7 @@ struct heard {
 };
 
 struct node {
-    struct store *store;
+    struct centre *centre;
     unsigned n_heard;
     struct heard heard[SIM_HOSTS_MAX];
     enum sim_health health;
@@ -54,19 +52,19 @@ struct flight {
     unsigned node;
     unsigned script;
     uint64_t tag;
-    int64_t amounts[STORE_CHARGES_MAX];   /* what is charged, or given back */
-    bool is_effective[STORE_CHARGES_MAX]; /* the node did it */
-    unsigned n_events;                    /* that name it */
-    bool is_parked;                       /* at a stopped node */
+    unsigned n_deeds; /* what the node did */
+    struct centre_deed *deeds;
+    unsigned n_events; /* that name it */
+    bool is_parked;    /* at a stopped node */
     unsigned n_keys;
-    struct seam_bytes keys[STORE_CHARGES_MAX];
+    struct seam_bytes keys[SCRIPT_LEASE_KEYS_MAX];
     uint8_t *bytes;
     struct seam_bytes arg;
     struct instant sent_at;
     enum seam_outcome outcome;
     enum seam_error error;
     unsigned n_values;
-    struct seam_value values[SCRIPT_REPLY_NUMBERS_MAX + 1];
+    struct seam_value *values;
 };
 
 struct event {
@@ -148,150 +146,86 @@ static struct event next_event(struct sim *sim)
 
 /* --- nodes --- */
 
-static int64_t read_number(const uint8_t **at, unsigned n_bytes)
-{
-    int64_t number = 0;
-    for (unsigned i = 0; i < n_bytes; i++) {
-        number = number << 8 | *(*at)++;
-    }
-    return number;
-}
-
-/* Reads what script.h says, in its own words. */
-static bool read_limit(const uint8_t **at, struct limit *limit,
-                       struct calendar *calendar)
-{
-    limit->algorithm = (enum limit_algorithm)read_number(at, 1);
-    unsigned flags = (unsigned)read_number(at, 1);
-    limit->requests = read_number(at, 4);
-    limit->size = read_number(at, 4);
-    limit->per_ticks = read_number(at, 4);
-    limit->tick_us = read_number(at, 4);
-    limit->max_delay_ticks = read_number(at, 4);
-    limit->calendar = NULL;
-    if ((flags & 128) != 0) {
-        struct calendar_start starts[CALENDAR_STARTS];
-        for (int i = 0; i < CALENDAR_STARTS; i++) {
-            int64_t number = i < 3 ? read_number(at, 8) : starts[i - 1].number + 86400;
-            starts[i] = (struct calendar_start){number, number * US_PER_S};
-        }
-        calendar_fill(calendar, starts);
-        limit->calendar = calendar;
-    }
-    return (flags & 1) != 0;
-}
-
-/* What one script did with each counter. */
-static void tell(const struct flight *flight, enum sim_step step)
+/* What is done with each counter by one script. */
+static void tell(const struct flight *flight, enum sim_step step,
+                 const struct centre_deed *deeds, unsigned n_deeds)
 {
     struct sim *sim = flight->host->sim;
-    for (unsigned i = 0; sim->witness != NULL && i < flight->n_keys; i++) {
-        if (step == SIM_SENT || flight->is_effective[i]) {
-            struct sim_tale tale = {step, flight->script, flight->tag, flight->keys[i],
-                                    flight->amounts[i]};
-            sim->witness->see(sim->witness, &tale);
+    for (unsigned i = 0; sim->witness != NULL && i < n_deeds; i++) {
+        const struct centre_deed *deed = &deeds[i];
+        const struct sim_tale tale = {
+            .step = step,
+            .script = flight->script,
+            .tag = flight->tag,
+            .key = flight->keys[deed->key_idx],
+            .act = deed->act,
+            .amount = deed->amount,
+            .spent = deed->spent,
+            .host = deed->host,
+            .seq = deed->seq,
+        };
+        sim->witness->see(sim->witness, &tale);
+    }
+}
+
+/* Who heard the answer heard nothing of what the node took back from others. */
+static void tell_heard(const struct flight *flight)
+{
+    for (unsigned i = 0; i < flight->n_deeds; i++) {
+        if (flight->deeds[i].act != CENTRE_TAKE_BACK) {
+            tell(flight, SIM_HEARD, &flight->deeds[i], 1);
         }
     }
 }
 
-static void ignore_done(struct store_take *take)
+/* The reply: an integer, or an array of them. */
+static void say(struct flight *flight, const int64_t *numbers, unsigned n,
+                bool is_array)
 {
-    (void)take;
-}
-
-static const uint8_t one_id[STORE_LIMIT_ID_BYTES];
-
-static struct counters *no_counters(void)
-{
-    static struct counters *counters;
-    if (counters == NULL) {
-        counters = counters_new(1);
+    free(flight->values);
+    flight->values = calloc(n + 1, sizeof(flight->values[0]));
+    ENSURE(flight->values != NULL);
+    flight->n_values = n + is_array;
+    flight->values[0] = (struct seam_value){.type = SEAM_ARRAY, .integer = n};
+    for (unsigned i = 0; i < n; i++) {
+        flight->values[i + is_array] = (struct seam_value){
+            .type = SEAM_INTEGER,
+            .integer = numbers[i],
+        };
     }
-    return counters;
 }
 
-static void say(struct flight *flight, int64_t number)
+static struct centre_call call_of(const struct flight *flight, struct instant now)
 {
-    ENSURE(flight->n_values < sizeof(flight->values) / sizeof(flight->values[0]));
-    flight->values[flight->n_values++] = (struct seam_value){
-        .type = SEAM_INTEGER,
-        .integer = number == LIMIT_NEVER ? -1 : number,
+    return (struct centre_call){
+        .script = flight->script,
+        .keys = flight->keys,
+        .n_keys = flight->n_keys,
+        .arg = flight->arg,
+        .now = now,
     };
 }
 
-static void carry_out_take(struct flight *flight, struct store *store,
-                           struct instant now)
+static void keep_deeds(struct flight *flight, const struct centre_deeds *deeds)
 {
-    static struct limit limits[STORE_CHARGES_MAX];
-    static struct calendar calendars[STORE_CHARGES_MAX];
-    static struct store_take take;
-    const uint8_t *at = flight->arg.ptr;
-    memset(&take, 0, sizeof(take));
-    take.now = now;
-    take.counters = no_counters();
-    take.done = ignore_done;
-    take.is_peek = read_number(&at, 1) == 1;
-    take.n_charges = flight->n_keys;
-    for (unsigned i = 0; i < flight->n_keys; i++) {
-        struct store_charge *charge = &take.charges[i];
-        charge->limit = &limits[i];
-        charge->limit_id = one_id;
-        charge->key = flight->keys[i].ptr;
-        charge->key_bytes = flight->keys[i].len;
-        charge->is_lenient = read_limit(&at, &limits[i], &calendars[i]);
-        charge->tie = (uint8_t)read_number(&at, 1);
-        charge->cost = read_number(&at, 4);
-        flight->amounts[i] = charge->cost;
-    }
-    ENSURE(at == (const uint8_t *)flight->arg.ptr + flight->arg.len);
-    store_take(store, &take);
-    say(flight, take.is_allowed);
-    for (unsigned i = 0; i < flight->n_keys; i++) {
-        const struct store_charge *charge = &take.charges[i];
-        const struct limit_answer *answer = &charge->answer;
-        flight->is_effective[i] = charge->is_charged;
-        say(flight, (int64_t)answer->is_allowed + 2 * (int64_t)charge->is_charged);
-        say(flight, answer->remaining);
-        say(flight, answer->reset_us);
-        say(flight, answer->is_allowed ? 0 : answer->retry_us);
-        say(flight, answer->window_end_us);
-        say(flight, answer->delay_us);
-        say(flight, charge->is_charged ? charge->place : 0);
-        if (take.is_peek) {
-            say(flight, take.held[i].remaining);
-            say(flight, take.held[i].reset_us);
-            say(flight, take.held[i].window_end_us);
-        }
+    ENSURE(flight->deeds == NULL);
+    flight->n_deeds = deeds->n;
+    flight->deeds = calloc(deeds->n + 1, sizeof(flight->deeds[0]));
+    ENSURE(flight->deeds != NULL);
+    if (deeds->n > 0) {
+        memcpy(flight->deeds, deeds->list, deeds->n * sizeof(flight->deeds[0]));
     }
 }
 
-static void carry_out_settle(struct flight *flight, struct store *store,
-                             struct instant now)
+static void carry_out_counters(struct flight *flight, struct centre *centre,
+                               struct instant now)
 {
-    static struct calendar calendar;
-    const uint8_t *at = flight->arg.ptr;
-    for (unsigned i = 0; i < flight->n_keys; i++) {
-        struct limit limit;
-        (void)read_limit(&at, &limit, &calendar);
-        struct store_settlement settlement = {
-            .limit = &limit,
-            .limit_id = one_id,
-            .key = flight->keys[i].ptr,
-            .key_bytes = flight->keys[i].len,
-            .now = now,
-            .counters = no_counters(),
-        };
-        settlement.correction.place = read_number(&at, 8);
-        settlement.correction.amount = read_number(&at, 4);
-        settlement.correction.truth = read_number(&at, 4);
-        flight->amounts[i] = settlement.correction.amount - settlement.correction.truth;
-        uint64_t late = counter_get(no_counters(), COUNTER_SETTLED_TOO_LATE);
-        store_settle(store, &settlement);
-        flight->is_effective[i] = counter_get(no_counters(), COUNTER_SETTLED_TOO_LATE)
-                                  == late;
-        say(flight, flight->is_effective[i] ? 2 : 0);
-    }
-    ENSURE(at == (const uint8_t *)flight->arg.ptr + flight->arg.len);
+    int64_t numbers[CENTRE_NUMBERS_MAX];
+    const struct centre_call call = call_of(flight, now);
+    unsigned n = centre_run(centre, &call, numbers);
+    say(flight, numbers, n, true);
+    keep_deeds(flight, centre_deeds(centre));
+    tell(flight, SIM_DONE, flight->deeds, flight->n_deeds);
 }
 
 static void forget_heard(struct node *node, unsigned i)
@@ -319,7 +253,8 @@ static void carry_out_beat(struct flight *flight, struct node *node, struct inst
         ENSURE(node->n_heard < SIM_HOSTS_MAX);
         node->heard[node->n_heard++] = heard;
     }
-    say(flight, node->n_heard);
+    const int64_t n_heard = node->n_heard;
+    say(flight, &n_heard, 1, false);
 }
 
 static unsigned host_slot(struct seam *seam, struct seam_bytes key);
@@ -341,30 +276,20 @@ static void carry_out(struct flight *flight)
     struct node *node = &sim->nodes[flight->node];
     struct instant now = instant_add_us(sim->now, node->skew_us);
     sim->n_scripts[flight->script]++;
-    flight->n_values = 0;
     flight->error = refusal(flight);
     if (flight->error != SEAM_ERROR_NONE) {
         flight->outcome = SEAM_ERROR;
         return;
     }
     flight->outcome = SEAM_OK;
-    if (flight->script == REDIS_SCRIPT_BEAT && node->health != SIM_BABBLING) {
-        carry_out_beat(flight, node, now);
-        return;
-    }
-    say(flight, 0); /* the array, below */
     if (node->health == SIM_BABBLING) {
-        say(flight, 7);
-    } else if (flight->script == REDIS_SCRIPT_TAKE) {
-        carry_out_take(flight, node->store, now);
+        static const int64_t babble = 7;
+        say(flight, &babble, 1, true);
+    } else if (flight->script == REDIS_SCRIPT_BEAT) {
+        carry_out_beat(flight, node, now);
     } else {
-        carry_out_settle(flight, node->store, now);
+        carry_out_counters(flight, node->centre, now);
     }
-    flight->values[0] = (struct seam_value){
-        .type = SEAM_ARRAY,
-        .integer = flight->n_values - 1,
-    };
-    tell(flight, SIM_DONE);
 }
 
 /* --- the network --- */
@@ -395,6 +320,8 @@ static void flight_free_if_over(struct flight *flight)
         flight->next->prev = flight->prev;
     }
     free(flight->bytes);
+    free(flight->values);
+    free(flight->deeds);
     free(flight);
 }
 
@@ -412,7 +339,7 @@ static void land(struct flight *flight, enum seam_outcome outcome)
     call->round_trip_us = instant_diff_us(flight->host->sim->now, flight->sent_at);
     bool has_reply = outcome == SEAM_OK;
     if (has_reply) {
-        tell(flight, SIM_HEARD);
+        tell_heard(flight);
     }
     if (flight->is_timed_out) {
         if (call->late != NULL) {
@@ -563,7 +490,7 @@ static struct flight *take_off(struct host *host, struct seam_call *call, unsign
     struct flight *flight = calloc(1, sizeof(*flight));
     size_t n_bytes = call->args[0].len;
     ENSURE(flight != NULL && call->n_args == 1 && call->n_keys >= 1
-           && call->n_keys <= STORE_CHARGES_MAX);
+           && call->n_keys <= SCRIPT_LEASE_KEYS_MAX);
     for (unsigned i = 0; i < call->n_keys; i++) {
         n_bytes += call->keys[i].len;
     }
@@ -594,17 +521,14 @@ static struct flight *take_off(struct host *host, struct seam_call *call, unsign
     return flight;
 }
 
-/* What is to be given back, also where it never arrives. */
-static void note_settlements(struct flight *flight)
+/* What the host has decided, also where it never arrives. */
+static void tell_sent(const struct flight *flight)
 {
-    static struct calendar calendar;
-    const uint8_t *at = flight->arg.ptr;
-    for (unsigned i = 0; i < flight->n_keys; i++) {
-        struct limit limit;
-        (void)read_limit(&at, &limit, &calendar);
-        (void)read_number(&at, 8);
-        flight->amounts[i] = read_number(&at, 4);
-        flight->amounts[i] -= read_number(&at, 4);
+    const struct centre_call call = call_of(flight, (struct instant){0});
+    if (flight->script != REDIS_SCRIPT_BEAT) {
+        struct centre *any = flight->host->sim->nodes[flight->node].centre;
+        const struct centre_deeds *intents = centre_intents(any, &call);
+        tell(flight, SIM_SENT, intents->list, intents->n);
     }
 }
 
@@ -616,10 +540,7 @@ static void host_run(struct seam *seam, struct seam_call *call)
     call->node = node;
     call->error = SEAM_ERROR_NONE;
     struct flight *flight = take_off(host, call, node);
-    if (flight->script == REDIS_SCRIPT_SETTLE) {
-        note_settlements(flight);
-        tell(flight, SIM_SENT);
-    }
+    tell_sent(flight);
     if (sim->nodes[node].health == SIM_DOWN || host->n_in_flight == SIM_IN_FLIGHT_MAX) {
         flight->call = NULL;
         flight_free_if_over(flight);
@@ -647,14 +568,6 @@ static void host_reject(struct seam *seam, const struct seam_call *call)
 
 /* --- the world --- */
 
-static struct store *new_store(void)
-{
-    static const uint8_t secret[LOCAL_SECRET_BYTES] = {1};
-    struct store *store = local_new((size_t)8 << 20, (size_t)1 << 20, secret);
-    ENSURE(store != NULL);
-    return store;
-}
-
 struct sim *sim_new(uint64_t seed, unsigned n_nodes, unsigned n_hosts)
 {
     static const struct seam_ops ops = {
@@ -674,7 +587,7 @@ struct sim *sim_new(uint64_t seed, unsigned n_nodes, unsigned n_hosts)
     sim->n_nodes = n_nodes;
     sim->n_hosts = n_hosts;
     for (unsigned i = 0; i < n_nodes; i++) {
-        sim->nodes[i].store = new_store();
+        sim->nodes[i].centre = centre_new();
     }
     for (unsigned i = 0; i < n_hosts; i++) {
         sim->hosts[i] = (struct host){
@@ -700,7 +613,7 @@ void sim_free(struct sim *sim)
         flight_free_if_over(flight);
     }
     for (unsigned i = 0; i < sim->n_nodes; i++) {
-        store_free(sim->nodes[i].store);
+        centre_free(sim->nodes[i].centre);
     }
     free(sim->events);
     free(sim);
@@ -828,8 +741,7 @@ void sim_set_node_skew(struct sim *sim, unsigned node, int64_t us)
 
 void sim_flush(struct sim *sim, unsigned node)
 {
-    store_free(sim->nodes[node].store);
-    sim->nodes[node].store = new_store();
+    centre_flush(sim->nodes[node].centre);
     sim->nodes[node].n_heard = 0;
 }
 
@@ -853,22 +765,8 @@ int64_t sim_used(struct sim *sim, const struct limit *limit, const char *key)
     struct seam_bytes name = {key, strlen(key)};
     const struct node
         *node = &sim->nodes[sim->node_of[host_slot(&sim->hosts[0].seam, name)]];
-    struct store_take take = {
-        .now = instant_add_us(sim->now, node->skew_us),
-        .n_charges = 1,
-        .is_peek = true,
-        .counters = no_counters(),
-        .done = ignore_done,
-        .charges[0] =
-            {
-                .limit = limit,
-                .limit_id = one_id,
-                .key = (const uint8_t *)key,
-                .key_bytes = name.len,
-            },
-    };
-    store_take(node->store, &take);
-    return limit->size - take.held[0].remaining;
+    return centre_used(node->centre, limit, name,
+                       instant_add_us(sim->now, node->skew_us));
 }
 
 uint64_t sim_n_scripts(const struct sim *sim, unsigned script)

@@ -3,7 +3,7 @@
  *       virtual time.
  *
  * Model:     behind each host's seam calls travel to the node of their slot, are carried out
- *            there by the C twins of the scripts (a local store with the server's clock), and
+ *            there by the C twins of the scripts (centre.h) on the server's clock, and
  *            their answers travel back. Nothing happens but in sim_run, in the order of
  *            virtual time; the same seed gives the same run. Faults are settings of hosts
  *            and nodes, which tests change between runs.
@@ -20,6 +20,8 @@
 
 #include "agent/limit/limit.h"
 #include "agent/store/seam.h"
+
+#include "tests/simulation/centre.h"
 
 enum {
     SIM_NODES_MAX = 8,
@@ -72,9 +74,10 @@ void sim_move_slot(struct sim *sim, unsigned slot, unsigned node);
 
 /** What became of what a call was to do with one counter. */
 enum sim_step {
-    SIM_SENT = 0, /* settlements only; also to a node that is down */
-    SIM_DONE,     /* by the node: charged, or settled and not too late */
-    SIM_HEARD,    /* and its answer came back, be it late */
+    SIM_SENT =
+        0,     /* what the host decided (centre_intents); also to a node that is down */
+    SIM_DONE,  /* by the node: what was refused, or came too late, is not told */
+    SIM_HEARD, /* and its answer came back, be it late; no CENTRE_TAKE_BACK */
 };
 
 struct sim_tale {
@@ -82,7 +85,11 @@ struct sim_tale {
     unsigned script;
     uint64_t tag; /* of the call */
     struct seam_bytes key;
-    int64_t amount; /* what is charged, or what is given back */
+    enum centre_act act; /* and what follows is as in struct centre_deed */
+    int64_t amount;
+    int64_t spent;
+    const uint8_t *host;
+    uint32_t seq;
 };
 
 /** One who sees all of it, calls of probes too. */
