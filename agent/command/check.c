@@ -10,6 +10,7 @@
 #include "agent/clock.h"
 #include "agent/command/command.h"
 #include "agent/config.h"
+#include "agent/control/stores.h"
 
 static void print_usage(FILE *out)
 {
@@ -26,6 +27,7 @@ static void print_usage(FILE *out)
         "      --rate R         requests a second, of all hosts: what Redis is asked, and\n"
         "                       how many primaries carry that\n"
         "      --nodes N        hosts (default: as agent.yaml says, else 1)\n"
+        "      --redis          ask the Redis of agent.yaml whether it does what rules need\n"
         "      --strict         a warning is an error\n"
         "      --json           all of it as one JSON object\n"
         "      --help\n\n"
@@ -41,6 +43,7 @@ enum option_id {
     OPTION_KEYS,
     OPTION_RATE,
     OPTION_NODES,
+    OPTION_REDIS,
     OPTION_STRICT,
     OPTION_HELP,
 };
@@ -53,6 +56,7 @@ static const struct option long_options[] = {
     {"keys", required_argument, NULL, OPTION_KEYS},
     {"rate", required_argument, NULL, OPTION_RATE},
     {"nodes", required_argument, NULL, OPTION_NODES},
+    {"redis", no_argument, NULL, OPTION_REDIS},
     {"strict", no_argument, NULL, OPTION_STRICT},
     {"help", no_argument, NULL, OPTION_HELP},
     {NULL, 0, NULL, 0},
@@ -102,6 +106,9 @@ static bool set_option(struct check_options *options, int id, const char *text)
         return read_number("--rate", text, CHECK_RATE_MAX, &options->load.rate);
     case OPTION_NODES:
         return read_number("--nodes", text, CONFIG_NODES_MAX, &options->load.n_hosts);
+    case OPTION_REDIS:
+        options->asks_redis = true;
+        return true;
     case OPTION_STRICT:
         options->is_strict = true;
         return true;
@@ -131,12 +138,15 @@ static bool read_command_line(struct check_options *options, int argc, char **ar
     if (options->load.rate > 0 && options->load.n_keys == 0) {
         return usage_error("--rate", "want --keys too: memory is for keys");
     }
+    if (options->asks_redis && options->config_path == NULL) {
+        return usage_error("--redis", "want -c agent.yaml, which says where it is");
+    }
     options->path = argv[optind];
     return true;
 }
 
 /* What agent.yaml says that the command line does not. */
-static bool read_config(struct check_options *options)
+static bool read_config(struct check_options *options, struct stores *stores)
 {
     static struct config config; /* large */
     config_init(&config);
@@ -151,7 +161,14 @@ static bool read_config(struct check_options *options)
     if (options->load.n_hosts == 0) {
         options->load.n_hosts = config.n_nodes > 0 ? config.n_nodes : 1;
     }
-    return true;
+    if (!options->asks_redis) {
+        return true;
+    }
+    if (!config.redis.is_given) {
+        return usage_error(options->config_path, "--redis: there is no `redis` in it");
+    }
+    options->redis = &stores->options;
+    return stores_prepare(stores, &config.redis);
 }
 
 static bool print(const struct check *check)
@@ -186,6 +203,7 @@ static int run(const struct check_options *options)
 
 int command_check(int argc, char **argv)
 {
+    static struct stores stores; /* large */
     struct check_options options = {0};
     if (!read_command_line(&options, argc, argv)) {
         return EXIT_CODE_USAGE;
@@ -198,5 +216,7 @@ int command_check(int argc, char **argv)
         (void)fputs("check: libsodium cannot be initialised\n", stderr);
         return EXIT_CODE_FAILED;
     }
-    return read_config(&options) ? run(&options) : EXIT_CODE_FAILED;
+    int code = read_config(&options, &stores) ? run(&options) : EXIT_CODE_FAILED;
+    stores_close(&stores);
+    return code;
 }

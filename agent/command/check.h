@@ -17,6 +17,7 @@
 
 #include "agent/base.h"
 #include "agent/command/check_against.h"
+#include "agent/command/check_redis.h"
 #include "agent/command/check_redis_size.h"
 #include "agent/command/check_size.h"
 
@@ -26,11 +27,13 @@ struct check_options {
     const char *spoe_path; /* NULL: not given; the same of the next two */
     const char *old_path;
     const char *config_path;
-    int64_t deadline_us;    /* what the agent may take for an answer */
-    bool is_redis_missing;  /* agent.yaml has none */
-    bool is_cluster;        /* agent.yaml's Redis is one */
-    const char *prefix;     /* of keys there */
-    struct check_load load; /* n_hosts 0: what agent.yaml says */
+    int64_t deadline_us;               /* what the agent may take for an answer */
+    bool is_redis_missing;             /* agent.yaml has none */
+    bool is_cluster;                   /* agent.yaml's Redis is one */
+    const char *prefix;                /* of keys there */
+    const struct redis_options *redis; /* to be asked; NULL: it is not */
+    struct check_load load;            /* n_hosts 0: what agent.yaml says */
+    bool asks_redis;
     bool is_strict;
     bool wants_json;
     bool wants_help;
@@ -50,7 +53,8 @@ enum check_file_idx {
     CHECK_CLIENTS, /* that the rules name */
     CHECK_OLD,
     CHECK_SPOE,
-    CHECK_FILES, /* how many */
+    CHECK_CONFIG, /* where Redis is asked */
+    CHECK_FILES,  /* how many */
 };
 
 struct check {
@@ -62,6 +66,7 @@ struct check {
     uint32_t n_clients;
     struct check_size size; /* where options.load has keys; the same of the next */
     struct check_redis_size redis_size;
+    struct check_redis redis;
     struct rules_file *old_file; /* NULL: not given, or it has errors */
     struct check_changes changes;
 };

@@ -11,6 +11,14 @@
 
 /* name, text; in alphabetical order, and explained in rules/README.md */
 #define CHECK_CODE_TABLE(X)                   \
+    X(redis_denied, "redis-denied")           \
+    X(redis_evicts, "redis-evicts")           \
+    X(redis_mode, "redis-mode")               \
+    X(redis_old, "redis-old")                 \
+    X(redis_refuses, "redis-refuses")         \
+    X(redis_replica, "redis-replica")         \
+    X(redis_unreachable, "redis-unreachable") \
+    X(redis_unseen, "redis-unseen")           \
     X(spoe_claimed, "spoe-claimed")           \
     X(spoe_missing, "spoe-missing")           \
     X(spoe_no_message, "spoe-no-message")     \

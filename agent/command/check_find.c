@@ -25,7 +25,9 @@ bool check_init(struct check *check, const struct check_options *options, int64_
     *check = (struct check){.options = *options, .now_s = now_s};
     return file_init(&check->files[CHECK_RULES], options->path)
            && file_init(&check->files[CHECK_OLD], options->old_path)
-           && file_init(&check->files[CHECK_SPOE], options->spoe_path);
+           && file_init(&check->files[CHECK_SPOE], options->spoe_path)
+           && file_init(&check->files[CHECK_CONFIG],
+                        options->redis != NULL ? options->config_path : NULL);
 }
 
 void check_fini(struct check *check)
@@ -33,6 +35,7 @@ void check_fini(struct check *check)
     rules_file_free(check->file);
     rules_file_free(check->old_file);
     check_changes_fini(&check->changes);
+    check_redis_fini(&check->redis);
     free(check->clients_path);
     for (size_t i = 0; i < CHECK_FILES; i++) {
         free(check->files[i].text);
@@ -184,6 +187,11 @@ bool check_find(struct check *check)
         }
     }
     find_in_spoe(check);
+    if (check->options.redis != NULL) {
+        is_found = check_redis_find(check->options.redis, check->options.prefix,
+                                    files[CHECK_CONFIG].diags, &check->redis)
+                   && is_found;
+    }
     for (size_t i = 0; check->options.is_strict && i < CHECK_FILES; i++) {
         if (files[i].path != NULL) {
             make_strict(files[i].diags);

@@ -273,6 +273,29 @@ static void set_changes(const struct writer *w)
     }
 }
 
+static const char *word_or_null(const char *word)
+{
+    return word[0] != '\0' ? word : NULL;
+}
+
+static void set_nodes(struct document *document, const struct check_redis *redis)
+{
+    json_t *nodes = document_set_array(document, document->root, "redis");
+    for (unsigned i = 0; i < redis->n_nodes; i++) {
+        const struct check_redis_node *node = &redis->nodes[i];
+        json_t *object = document_add_object(document, nodes);
+        document_set_text(document, object, "node", node->name);
+        document_set_text(document, object, "version", word_or_null(node->version));
+        document_set_text(document, object, "role", word_or_null(node->role));
+        document_set_text(document, object, "maxmemory_policy",
+                          word_or_null(node->eviction));
+        document_set(document, object, "maxmemory",
+                     node->memory_bytes >= 0 ? json_integer(node->memory_bytes)
+                                             : json_null());
+        document_set_number(document, object, "round_trip_us", node->round_trip_us);
+    }
+}
+
 static void set_rules(const struct writer *w)
 {
     document_set_text(w->document, w->document->root, "domain", w->ast->domain);
@@ -306,6 +329,9 @@ bool check_print_json(const struct check *check, FILE *out)
         if (check->files[i].path != NULL) {
             document_add_diags(&document, diags, check->files[i].diags);
         }
+    }
+    if (check->options.redis != NULL) {
+        set_nodes(&document, &check->redis);
     }
     if (verdict.n_errors == 0) {
         struct writer w = {check, rules_file_ast(check->file), &document};

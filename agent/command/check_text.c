@@ -411,6 +411,30 @@ static void print_changes(const struct printer *p)
     }
 }
 
+static void print_node(const struct printer *p, const struct check_redis_node *node)
+{
+    begin(p, node->name);
+    (void)fprintf(p->out, "%s, %s", node->version[0] != '\0' ? node->version : "?",
+                  node->role[0] != '\0' ? node->role : "?");
+    if (node->memory_bytes > 0) {
+        (void)fputs(", up to ", p->out);
+        print_bytes(node->memory_bytes, p->out);
+    }
+    if (node->eviction[0] != '\0') {
+        (void)fprintf(p->out, ", %s", node->eviction);
+    }
+    (void)fprintf(p->out, ", answers in %" PRId64 " us", node->round_trip_us);
+    end(p);
+}
+
+static void print_nodes(const struct printer *p)
+{
+    (void)fputs("\nRedis\n", p->out);
+    for (unsigned i = 0; i < p->check->redis.n_nodes; i++) {
+        print_node(p, &p->check->redis.nodes[i]);
+    }
+}
+
 static void print_rules(const struct check *check, FILE *out)
 {
     struct printer p = {check, rules_file_ast(check->file), out};
@@ -427,6 +451,9 @@ static void print_rules(const struct check *check, FILE *out)
         if (check->redis_size.is_used) {
             print_redis_size(&p);
         }
+    }
+    if (check->redis.n_nodes > 0) {
+        print_nodes(&p);
     }
     if (check->old_file != NULL) {
         print_changes(&p);

@@ -90,6 +90,18 @@ static void set_options(struct stores *stores)
     };
 }
 
+bool stores_prepare(struct stores *stores, const struct config_redis *config)
+{
+    stores->config = config;
+    if (!read_password(config->password_file, &stores->password)
+        || !read_password(config->sentinel_password_file, &stores->sentinel_password)
+        || !open_tls(stores)) {
+        return false;
+    }
+    set_options(stores);
+    return true;
+}
+
 bool stores_open(struct stores *stores, const struct stores_options *options)
 {
     const struct config *config = options->config;
@@ -97,11 +109,7 @@ bool stores_open(struct stores *stores, const struct stores_options *options)
     if (!config->redis.is_given) {
         return true;
     }
-    stores->config = &config->redis;
-    if (!read_password(config->redis.password_file, &stores->password)
-        || !read_password(config->redis.sentinel_password_file,
-                          &stores->sentinel_password)
-        || !open_tls(stores)) {
+    if (!stores_prepare(stores, &config->redis)) {
         return false;
     }
     struct leases_options leases = {
@@ -114,7 +122,6 @@ bool stores_open(struct stores *stores, const struct stores_options *options)
     stores->syncs = syncs_new(config->sync_interval_us);
     stores->health = health_new(config->redis.slow_us, options->n_agents, clock_now());
     name_agent(stores, options->secret);
-    set_options(stores);
     stores->redis = redis_new(&stores->options);
     if (stores->health == NULL || stores->leases == NULL || stores->syncs == NULL
         || stores->redis == NULL) {

@@ -61,6 +61,14 @@ struct stores_options {
         *secret; /* RETRY_SECRET_BYTES: which a successor has, and nobody else */
 };
 
+/**
+ * Read what connections are made with: passwords, certificates, scripts. stores_open does.
+ *
+ * @param stores  zeroed; `options` is filled
+ * @return false, with a log line, when it cannot be
+ */
+MUST_USE bool stores_prepare(struct stores *stores, const struct config_redis *config);
+
 /** @param stores  zeroed. @return false, with a log line, when it cannot be */
 MUST_USE bool stores_open(struct stores *stores, const struct stores_options *options);
 void stores_close(struct stores *stores);

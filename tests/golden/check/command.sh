@@ -56,6 +56,25 @@ expect 0 "primaries 38, busy for half of the time at most: that is a cluster" "$
 printf 'redis: {addresses: [a:1], cluster: true}\n' >"$work/cluster.yaml"
 expect 0 "slot      by [ip]" "$work/redis.yaml" -c "$work/cluster.yaml"
 
+# The Redis of agent.yaml, as it is.
+redis=
+trap '[[ -z $redis ]] || kill "$redis"; rm -rf "$work"' EXIT
+printf 'redis: {addresses: ["unix@%s/redis.sock"]}\n' "$work" >"$work/there.yaml"
+expect 1 "[redis-unreachable]" "$work/redis.yaml" -c "$work/there.yaml" --redis
+redis-server --port 0 --unixsocket "$work/redis.sock" --save '' --dir "$work" \
+    --maxmemory 100mb --maxmemory-policy allkeys-lru >/dev/null &
+redis=$!
+for _ in {1..500}; do [[ -S $work/redis.sock ]] && break; sleep 0.01; done
+expect 0 ", primary, up to 100MiB, allkeys-lru, answers in " "$work/redis.yaml" -c "$work/there.yaml" --redis
+expect 0 "[redis-evicts]" "$work/redis.yaml" -c "$work/there.yaml" --redis
+expect 1 "[redis-evicts]" "$work/redis.yaml" -c "$work/there.yaml" --redis --strict
+expect 0 '"maxmemory_policy": "allkeys-lru"' "$work/redis.yaml" -c "$work/there.yaml" --redis --json
+expect 0 '"code": "redis-evicts"' "$work/redis.yaml" -c "$work/there.yaml" --redis --json
+expect 1 "there is no \`redis\` in it" "$work/redis.yaml" -c "$work/agent.yaml" --redis
+expect 2 "want -c agent.yaml" "$work/redis.yaml" --redis
+printf 'redis: {addresses: [a:1], password_file: %s}\n' "$work/missing" >"$work/secret.yaml"
+expect 1 "password_file" "$work/redis.yaml" -c "$work/secret.yaml" --redis
+
 expect 2 "want one rules file"
 expect 2 "want one rules file" "$rules" "$rules"
 expect 2 "unrecognized option" "$rules" --unknown
