@@ -181,6 +181,9 @@ void redis_process_stop(struct redis_process *process)
                                         "dump.rdb",  "ca.pem",        "key.pem",
                                         "other.pem", "other_key.pem", "appendonly.aof"};
     char path[64];
+    if (process->dir[0] == '\0') {
+        return; /* was never started */
+    }
     redis_process_kill(process);
     for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
         (void)snprintf(path, sizeof(path), "%s/%s", process->dir, files[i]);

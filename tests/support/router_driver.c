@@ -3,6 +3,19 @@
 #include <stdio.h>
 #include <string.h>
 
+void router_driver_options(struct redis_options *options,
+                           const struct endpoint *endpoint)
+{
+    static const char text[] = "local n = redis.call('incr', KEYS[1]) "
+                               "redis.call('pexpire', KEYS[1], 60000) return n";
+    static struct link_script script = {.text = text, .text_bytes = sizeof(text) - 1};
+    link_script_name(&script);
+    *options = (struct redis_options){.n_endpoints = 1,
+                                      .endpoints = endpoint,
+                                      .scripts = &script,
+                                      .n_scripts = 1};
+}
+
 bool router_driver_start(struct router_driver *driver,
                          const struct redis_options *options)
 {

@@ -27,6 +27,10 @@ struct router_driver {
     int64_t slowest_us;            /* from run to done */
 };
 
+/** Options for one endpoint, which may be filled later. Script 0 counts its calls by key. */
+void router_driver_options(struct redis_options *options,
+                           const struct endpoint *endpoint);
+
 bool router_driver_start(struct router_driver *driver,
                          const struct redis_options *options);
 void router_driver_stop(struct router_driver *driver);

@@ -14,23 +14,20 @@
 #include "agent/redis/router.h"
 #include "agent/redis/slots.h"
 
-#include "tests/support/redis_process.h"
+#include "tests/support/redis_cluster.h"
 #include "tests/support/router_driver.h"
 
 enum {
-    NODES = 6,
-    PRIMARIES = 3,
-    KEYS = 200,
+    KEYS = 200
 };
 
-#define PATIENCE_US (60 * US_PER_S)
+#define PATIENCE_US REDIS_CLUSTER_PATIENCE_US
 #define LONG_US     (5 * US_PER_S)
 
 struct fixture {
-    struct redis_process nodes[NODES];
-    unsigned n_nodes;
+    struct redis_cluster cluster;
+    struct redis_sentinel sentinel;
     struct endpoint endpoint;
-    struct link_script script;
     struct redis_options options;
     struct router_driver driver;
     bool is_driving;
@@ -38,17 +35,10 @@ struct fixture {
 
 static int set_up(void **state)
 {
-    static const char text[] = "local n = redis.call('incr', KEYS[1]) "
-                               "redis.call('pexpire', KEYS[1], 60000) return n";
     struct fixture *f = calloc(1, sizeof(*f));
     (void)signal(SIGPIPE, SIG_IGN);
     assert_non_null(f);
-    f->script = (struct link_script){.text = text, .text_bytes = sizeof(text) - 1};
-    link_script_name(&f->script);
-    f->options = (struct redis_options){.n_endpoints = 1,
-                                        .endpoints = &f->endpoint,
-                                        .scripts = &f->script,
-                                        .n_scripts = 1};
+    router_driver_options(&f->options, &f->endpoint);
     *state = f;
     return 0;
 }
@@ -59,73 +49,26 @@ static int tear_down(void **state)
     if (f->is_driving) {
         router_driver_stop(&f->driver);
     }
-    for (unsigned i = 0; i < f->n_nodes; i++) {
-        redis_process_stop(&f->nodes[i]);
-    }
+    redis_cluster_stop(&f->cluster);
+    redis_sentinel_stop(&f->sentinel);
     free(f);
     return 0;
 }
 
-static void start_node(struct fixture *f, const char *const *options)
+static void start_driving(struct fixture *f, const struct redis_process *first)
 {
-    assert_true(redis_process_start(&f->nodes[f->n_nodes++], options));
-}
-
-static void run_command(const char *command)
-{
-    /* NOLINTNEXTLINE(cert-env33-c,concurrency-mt-unsafe): a command of our own */
-    int rc = system(command);
-    if (rc != 0) {
-        fail_msg("%s: %d", command, rc);
-    }
-}
-
-static void wait_for_reply(const struct redis_process *node, const char *command,
-                           const char *want)
-{
-    struct instant began = clock_now();
-    char reply[8192];
-    while (!redis_process_tell(node, command, reply, sizeof(reply))
-           || strstr(reply, want) == NULL) {
-        assert_true(instant_diff_us(clock_now(), began) < PATIENCE_US);
-        ev_sleep(0.05);
-    }
+    f->endpoint = redis_process_endpoint(first);
+    f->is_driving = true;
+    assert_true(router_driver_start(&f->driver, &f->options));
 }
 
 static void start_cluster(struct fixture *f)
 {
-    static const char *const options[] = {"--cluster-enabled",
-                                          "yes",
-                                          "--cluster-node-timeout",
-                                          "1000",
-                                          "--repl-diskless-sync-delay",
-                                          "0",
-                                          "--cluster-require-full-coverage",
-                                          "no",
-                                          NULL};
-    char command[512] = "redis-cli --cluster-yes --cluster create";
-    for (unsigned i = 0; i < NODES; i++) {
-        start_node(f, options);
-        size_t len = strlen(command);
-        (void)snprintf(command + len, sizeof(command) - len, " 127.0.0.1:%u",
-                       f->nodes[i].port);
-    }
-    size_t len = strlen(command);
-    (void)snprintf(command + len, sizeof(command) - len,
-                   " --cluster-replicas 1 >/dev/null");
-    run_command(command);
-    for (unsigned i = 0; i < NODES; i++) {
-        wait_for_reply(&f->nodes[i], "cluster info", "cluster_state:ok");
-    }
-    for (unsigned i = PRIMARIES; i < NODES; i++) { /* else none could take over */
-        wait_for_reply(&f->nodes[i], "info replication", "master_link_status:up");
-    }
-    f->endpoint = redis_process_endpoint(&f->nodes[0]);
+    redis_cluster_start(&f->cluster, true);
     f->options.mode = REDIS_CLUSTER;
-    f->is_driving = true;
-    assert_true(router_driver_start(&f->driver, &f->options));
+    start_driving(f, &f->cluster.nodes[0]);
     assert_true(router_driver_recover(&f->driver, "first", PATIENCE_US) >= 0);
-    for (unsigned i = 0; i < PRIMARIES; i++) { /* each is connected by then */
+    for (unsigned i = 0; i < REDIS_CLUSTER_PRIMARIES; i++) { /* each is connected */
         char key[16];
         (void)snprintf(key, sizeof(key), "{%u}", i * 7);
         assert_true(router_driver_recover(&f->driver, key, PATIENCE_US) >= 0);
@@ -151,8 +94,9 @@ static void test_keys_are_all_over_the_cluster(void **state)
     start_cluster(f);
     call_all(f, 1);
     call_all(f, 2);
-    for (unsigned i = 0; i < PRIMARIES; i++) {
-        wait_for_reply(&f->nodes[i], "info commandstats", "cmdstat_evalsha");
+    for (unsigned i = 0; i < REDIS_CLUSTER_PRIMARIES; i++) {
+        redis_process_wait_for(&f->cluster.nodes[i], "info commandstats",
+                               "cmdstat_evalsha");
     }
 }
 
@@ -160,33 +104,17 @@ static void test_keys_are_all_over_the_cluster(void **state)
 static void test_a_slot_that_moves(void **state)
 {
     struct fixture *f = *state;
-    char id[2][64];
-    char command[256];
+    struct redis_move move;
     start_cluster(f);
     call_all(f, 1);
-    unsigned slot = slots_of_key("k7", 2);
-    unsigned from = slot * PRIMARIES / SEAM_SLOTS_MAX;
-    unsigned to = (from + 1) % PRIMARIES;
-    const struct redis_process *source = &f->nodes[from];
-    const struct redis_process *target = &f->nodes[to];
-    assert_true(redis_process_tell(source, "cluster myid", command, sizeof(command)));
-    (void)snprintf(id[0], sizeof(id[0]), "%.40s", command + 5); /* behind $40 */
-    assert_true(redis_process_tell(target, "cluster myid", command, sizeof(command)));
-    (void)snprintf(id[1], sizeof(id[1]), "%.40s", command + 5);
-    (void)snprintf(command, sizeof(command), "cluster setslot %u importing %s", slot,
-                   id[0]);
-    wait_for_reply(target, command, "+OK");
-    (void)snprintf(command, sizeof(command), "cluster setslot %u migrating %s", slot,
-                   id[1]);
-    wait_for_reply(source, command, "+OK");
+    unsigned from = redis_cluster_primary("k7");
+    unsigned to = (from + 1) % REDIS_CLUSTER_PRIMARIES;
+    redis_move_begin(&move, &f->cluster.nodes[from], &f->cluster.nodes[to],
+                     slots_of_key("k7", 2));
     call_all(f, 2); /* it is still there */
-    (void)snprintf(command, sizeof(command), "migrate 127.0.0.1 %u k7 0 5000",
-                   target->port);
-    wait_for_reply(source, command, "+OK");
+    redis_move_keys(&move);
     call_all(f, 3); /* ASK */
-    (void)snprintf(command, sizeof(command), "cluster setslot %u node %s", slot, id[1]);
-    wait_for_reply(target, command, "+OK");
-    wait_for_reply(source, command, "+OK");
+    redis_move_end(&move);
     call_all(f, 4); /* MOVED */
     call_all(f, 5);
     assert_int_equal(f->driver.n_of[SEAM_ERROR], 0);
@@ -202,8 +130,9 @@ static void wait_for_replica(const struct fixture *f, const char *key, const cha
     for (unsigned i = 0; strstr(reply, want) == NULL; i++) {
         assert_true(instant_diff_us(clock_now(), began) < PATIENCE_US);
         ev_sleep(0.01);
-        (void)redis_process_tell(&f->nodes[PRIMARIES + i % (NODES - PRIMARIES)],
-                                 command, reply, sizeof(reply));
+        (void)redis_process_tell(
+            &f->cluster.nodes[REDIS_CLUSTER_PRIMARIES + i % REDIS_CLUSTER_PRIMARIES],
+            command, reply, sizeof(reply));
     }
 }
 
@@ -213,10 +142,10 @@ static void test_a_primary_that_dies(void **state)
     start_cluster(f);
     call_all(f, 1);
     const char *key = "k0";
-    unsigned primary = slots_of_key(key, 2) * PRIMARIES / SEAM_SLOTS_MAX;
+    unsigned primary = redis_cluster_primary(key);
     wait_for_replica(f, key, "$1\r\n1\r\n");
     wait_for_replica(f, "k1", "$1\r\n1\r\n");
-    redis_process_kill(&f->nodes[primary]);
+    redis_process_kill(&f->cluster.nodes[primary]);
     f->driver.slowest_us = 0;
     int64_t took_us = router_driver_recover(&f->driver, key, PATIENCE_US);
     assert_true(took_us >= 0);
@@ -228,26 +157,13 @@ static void test_a_primary_that_dies(void **state)
     assert_int_equal(f->driver.integer, 2);
 }
 
-/* Asked for again and again: votes may collide, and a try that failed is given up. */
-static void become_primary(const struct redis_process *node)
-{
-    struct instant began = clock_now();
-    char reply[256] = "";
-    for (unsigned i = 0; strstr(reply, "\r\nmaster\r\n") == NULL; i++) {
-        assert_true(instant_diff_us(clock_now(), began) < PATIENCE_US);
-        (void)redis_process_tell(node, i % 50 == 0 ? "cluster failover" : "role", reply,
-                                 sizeof(reply));
-        ev_sleep(0.1);
-    }
-}
-
 static void test_a_failover_that_is_asked_for(void **state)
 {
     struct fixture *f = *state;
     start_cluster(f);
     call_all(f, 1);
-    for (unsigned i = PRIMARIES; i < NODES; i++) {
-        become_primary(&f->nodes[i]);
+    for (unsigned i = REDIS_CLUSTER_PRIMARIES; i < REDIS_CLUSTER_NODES_MAX; i++) {
+        redis_cluster_promote(&f->cluster.nodes[i]);
     }
     for (unsigned i = 0; i < KEYS; i++) { /* all have a new primary */
         char key[16];
@@ -259,48 +175,20 @@ static void test_a_failover_that_is_asked_for(void **state)
 static void test_sentinel(void **state)
 {
     struct fixture *f = *state;
-    static char port[8];
-    static const char *const primary_options[] = {NULL};
-    static const char *const replica_options[] = {
-        "--replicaof", "127.0.0.1", port, "--repl-diskless-sync-delay", "0", NULL};
-    static char path[64];
-    static const char *const sentinel_options[] = {path, "--sentinel", NULL};
-    static char dir[] = "/tmp/sentinel.XXXXXX";
-    start_node(f, primary_options);
-    (void)snprintf(port, sizeof(port), "%u", f->nodes[0].port);
-    start_node(f, replica_options);
-    wait_for_reply(&f->nodes[1], "info replication", "master_link_status:up");
-    assert_non_null(mkdtemp(dir));
-    (void)snprintf(path, sizeof(path), "%s/sentinel.conf", dir);
-    FILE *file = fopen(path, "we");
-    assert_non_null(file);
-    f->nodes[2].port = redis_process_free_port();
-    (void)fprintf(file,
-                  "port %u\nbind 127.0.0.1\ndir %s\n"
-                  "sentinel monitor mymaster 127.0.0.1 %u 1\n"
-                  "sentinel down-after-milliseconds mymaster 500\n"
-                  "sentinel failover-timeout mymaster 3000\n",
-                  f->nodes[2].port, dir, f->nodes[0].port);
-    assert_int_equal(fclose(file), 0);
-    start_node(f, sentinel_options);
-    wait_for_reply(&f->nodes[2], "sentinel replicas mymaster", "slave-repl-offset");
-    f->endpoint = redis_process_endpoint(&f->nodes[2]);
+    redis_sentinel_start(&f->sentinel);
     f->options.mode = REDIS_SENTINEL;
     f->options.primary_name = "mymaster";
-    f->is_driving = true;
-    assert_true(router_driver_start(&f->driver, &f->options));
+    start_driving(f, &f->sentinel.sentinel);
     assert_true(router_driver_recover(&f->driver, "k", PATIENCE_US) >= 0);
     assert_int_equal(router_driver_call(&f->driver, "k", LONG_US), SEAM_OK);
     int64_t counted = f->driver.integer;
     ev_sleep(0.2); /* which the replica is sent meanwhile */
-    redis_process_kill(&f->nodes[0]);
+    redis_process_kill(&f->sentinel.primary);
     int64_t took_us = router_driver_recover(&f->driver, "k", PATIENCE_US);
     assert_true(took_us >= 0);
     (void)printf("the primary of a Sentinel died: %lld ms\n",
                  (long long)(took_us / US_PER_MS));
     assert_int_equal(f->driver.integer, counted + 1);
-    (void)remove(path);
-    (void)remove(dir);
 }
 
 int main(void)

@@ -20,7 +20,6 @@
 struct fixture {
     struct redis_process server;
     struct endpoint endpoint;
-    struct link_script script;
     struct redis_options options;
     struct router_driver driver;
     bool is_driving;
@@ -34,17 +33,10 @@ static const char *const with_user[] = {
 
 static int set_up(void **state)
 {
-    static const char text[] = "local n = redis.call('incr', KEYS[1]) "
-                               "redis.call('pexpire', KEYS[1], 60000) return n";
     struct fixture *f = calloc(1, sizeof(*f));
     (void)signal(SIGPIPE, SIG_IGN);
     assert_non_null(f);
-    f->script = (struct link_script){.text = text, .text_bytes = sizeof(text) - 1};
-    link_script_name(&f->script);
-    f->options = (struct redis_options){.n_endpoints = 1,
-                                        .endpoints = &f->endpoint,
-                                        .scripts = &f->script,
-                                        .n_scripts = 1};
+    router_driver_options(&f->options, &f->endpoint);
     *state = f;
     return 0;
 }
