@@ -327,8 +327,23 @@ static void settle_charge(struct store *store, const struct store_take *take,
     store_settle(store, &settlement);
 }
 
+/* The same where it was only asked whether it would be charged. */
+static void forget_peeked(struct store_take *take)
+{
+    for (unsigned i = 0; i < take->n_charges; i++) {
+        struct limit_answer *answer = &take->charges[i].answer;
+        if (answer->is_allowed && take->charges[i].source == STORE_COUNTED) {
+            answer->remaining = take->held[i].remaining;
+            answer->reset_us = take->held[i].reset_us;
+        }
+    }
+}
+
 static void give_back_local(struct redis_store *redis, struct store_take *take)
 {
+    if (take->is_peek) {
+        forget_peeked(take);
+    }
     for (unsigned i = 0; i < take->n_charges; i++) {
         struct store_charge *charge = &take->charges[i];
         if (charge->home != NULL || !charge->is_charged) {

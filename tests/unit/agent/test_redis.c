@@ -486,6 +486,7 @@ static void a_peek_changes_nothing(void **context)
     assert_true(fleet_wait(&f, &request));
     assert_false(request.take.is_allowed);
     assert_int_equal(request.take.held[0].remaining, 6);
+    assert_int_equal(request.take.charges[1].answer.remaining, 10); /* given back */
     assert_int_equal(left(&ten, "a"), 6);
     assert_int_equal(left_here(&local, "a"), 10);
 }
