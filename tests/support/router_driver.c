@@ -3,16 +3,21 @@
 #include <stdio.h>
 #include <string.h>
 
-void router_driver_options(struct redis_options *options,
-                           const struct endpoint *endpoint)
+const struct link_script *router_driver_script(void)
 {
     static const char text[] = "local n = redis.call('incr', KEYS[1]) "
                                "redis.call('pexpire', KEYS[1], 60000) return n";
     static struct link_script script = {.text = text, .text_bytes = sizeof(text) - 1};
     link_script_name(&script);
+    return &script;
+}
+
+void router_driver_options(struct redis_options *options,
+                           const struct endpoint *endpoint)
+{
     *options = (struct redis_options){.n_endpoints = 1,
                                       .endpoints = endpoint,
-                                      .scripts = &script,
+                                      .scripts = router_driver_script(),
                                       .n_scripts = 1};
 }
 
@@ -65,6 +70,7 @@ enum seam_outcome router_driver_call(struct router_driver *driver, const char *k
     driver->is_done = false;
     driver->began = clock_now();
     driver->call = (struct seam_call){
+        .script = driver->script,
         .keys = &driver->key,
         .n_keys = 1,
         .deadline = instant_add_us(clock_now(), deadline_us),

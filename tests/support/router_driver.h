@@ -16,6 +16,7 @@ struct router_driver {
     struct redis *redis;
     struct router *router;
     struct seam *seam;
+    unsigned script; /* which is called: 0 after the start */
     struct seam_call call;
     struct seam_bytes key;
     char key_text[64];
@@ -27,7 +28,10 @@ struct router_driver {
     int64_t slowest_us;            /* from run to done */
 };
 
-/** Options for one endpoint, which may be filled later. Script 0 counts its calls by key. */
+/** One that counts its calls by key. */
+const struct link_script *router_driver_script(void);
+
+/** Options for that script, and one endpoint, which may be filled later. */
 void router_driver_options(struct redis_options *options,
                            const struct endpoint *endpoint);
 
@@ -35,7 +39,7 @@ bool router_driver_start(struct router_driver *driver,
                          const struct redis_options *options);
 void router_driver_stop(struct router_driver *driver);
 
-/** Run script 0 with this key and wait for all of its end. @return how it was done */
+/** Run the script with this key and wait for all of its end. @return how it was done */
 enum seam_outcome router_driver_call(struct router_driver *driver, const char *key,
                                      int64_t deadline_us);
 

@@ -24,12 +24,6 @@ enum {
     SCRIPTS_N,
 };
 
-/* Of clock.lua here; made by the build. */
-extern const struct script script_take_at;
-extern const struct script script_settle_at;
-extern const struct script script_lease_at;
-extern const struct script script_sync_at;
-
 static const struct script *const scripts[2][SCRIPTS_N] = {
     [TWIN_SERVER] = {&script_take, &script_settle, &script_lease, &script_sync},
     [TWIN_TEST] = {&script_take_at, &script_settle_at, &script_lease_at,

@@ -17,6 +17,12 @@
 
 #include "tests/support/redis_server.h"
 
+/** The scripts on the clock of tests; made by the build. */
+extern const struct script script_take_at;
+extern const struct script script_settle_at;
+extern const struct script script_lease_at;
+extern const struct script script_sync_at;
+
 enum twin_clock {
     TWIN_SERVER = 0, /* redis/clock.lua */
     TWIN_TEST,       /* support/clock.lua: the time is the `now` of the call */

@@ -1,0 +1,17 @@
+/**
+ * @file tests/stores/bed_redis.h  What beds of the store of Redis have in common: the host.
+ */
+#ifndef TESTS_STORES_BED_REDIS_H
+#define TESTS_STORES_BED_REDIS_H
+
+#include "agent/store/seam.h"
+
+#include "tests/stores/bed.h"
+
+/** Make the store and what it needs, over a seam. */
+void bed_redis_start(struct bed *bed, struct seam *seam, struct instant now);
+
+/** After the seam has gone. */
+void bed_redis_stop(struct bed *bed);
+
+#endif
