@@ -57,6 +57,21 @@ static int64_t read_number(const uint8_t **at, unsigned n_bytes)
     return number;
 }
 
+/* Three starts, beyond the last of which the second window goes on. */
+static void read_calendar(const uint8_t **at, struct calendar *calendar)
+{
+    int64_t numbers[CALENDAR_UPCOMING];
+    struct calendar_start starts[CALENDAR_STARTS];
+    for (int i = 0; i < CALENDAR_UPCOMING; i++) {
+        numbers[i] = read_number(at, 8);
+    }
+    for (int i = 0; i < CALENDAR_STARTS; i++) {
+        int64_t number = numbers[i == 0 ? 0 : i < CALENDAR_STARTS - 1 ? 1 : 2];
+        starts[i] = (struct calendar_start){number, number * US_PER_S};
+    }
+    calendar_fill(calendar, starts);
+}
+
 /* Reads what script.h says, in its own words. */
 static bool read_limit(const uint8_t **at, struct limit *limit,
                        struct calendar *calendar)
@@ -70,12 +85,7 @@ static bool read_limit(const uint8_t **at, struct limit *limit,
     limit->max_delay_ticks = read_number(at, 4);
     limit->calendar = NULL;
     if ((flags & 128) != 0) {
-        struct calendar_start starts[CALENDAR_STARTS];
-        for (int i = 0; i < CALENDAR_STARTS; i++) {
-            int64_t number = i < 3 ? read_number(at, 8) : starts[i - 1].number + 86400;
-            starts[i] = (struct calendar_start){number, number * US_PER_S};
-        }
-        calendar_fill(calendar, starts);
+        read_calendar(at, calendar);
         limit->calendar = calendar;
     }
     return (flags & 1) != 0;
