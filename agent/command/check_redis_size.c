@@ -9,7 +9,7 @@
 #include "agent/clock.h"
 #include "agent/decide/key.h"
 
-/* A rule that counts in Redis. */
+/* A rule of which Redis is asked for each request. */
 struct shared {
     const struct rules_ast_rule *rule;
     uint32_t group;    /* the first that is in a slot with it */
@@ -76,9 +76,12 @@ static void add_limit(struct sizer *s, const struct rules_ast_rule *rule,
                                      : n_events;
     }
     int64_t name = (int64_t)(name_bytes(s, rule, limit) + 15) / 16 * 16;
+    int64_t hosts = rule->store != RULES_STORE_REDIS
+                        ? s->load->n_hosts * CHECK_REDIS_HOST_BYTES
+                        : 0;
     s->size->n_counters += n_keys;
     s->size->n_events += n_events;
-    s->size->bytes += n_keys * (CHECK_REDIS_COUNTER_BYTES + name)
+    s->size->bytes += n_keys * (CHECK_REDIS_COUNTER_BYTES + name + hosts)
                       + n_events * CHECK_REDIS_EVENT_BYTES;
 }
 
@@ -152,19 +155,25 @@ static int compare(const void *a, const void *b)
                                : (n_first < n_second) - (n_first > n_second);
 }
 
+static void add_rule(struct sizer *s, const struct rules_ast_rule *rule)
+{
+    s->size->is_used = true;
+    for (uint32_t i = 0; i < rule->n_limits; i++) {
+        add_limit(s, rule, &rule->limits[i]);
+    }
+    if (rule->store == RULES_STORE_REDIS) {
+        s->shared[s->n_shared++].rule = rule;
+    }
+}
+
 static void add_rules(struct sizer *s)
 {
     for (uint32_t i = 0; i < s->ast->n_rules; i++) {
         const struct rules_ast_rule *rule = &s->ast->rules[i];
-        if (rule->store != RULES_STORE_REDIS || rule->expires_s <= s->place->now_s) {
-            continue;
-        }
-        s->shared[s->n_shared++].rule = rule;
-        for (uint32_t j = 0; j < rule->n_limits; j++) {
-            add_limit(s, rule, &rule->limits[j]);
+        if (rule->store != RULES_STORE_LOCAL && rule->expires_s > s->place->now_s) {
+            add_rule(s, rule);
         }
     }
-    s->size->is_used = s->n_shared > 0;
     qsort(s->shared, s->n_shared, sizeof(s->shared[0]), compare);
     for (uint32_t i = 0; i < s->n_shared; i++) {
         group(s, i);

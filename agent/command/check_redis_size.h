@@ -5,7 +5,8 @@
  *            a request it is asked how many slots and limits it can meet at most: rules
  *            that no request meets together are not added up. What a call, a limit and a
  *            counter take was measured (tests/bench/bench_sizing.c); a primary is counted
- *            as one core, half of which is to be left over.
+ *            as one core, half of which is to be left over. Leases and exchanges have
+ *            counters there, but are not of a request, so their calls are not in it.
  * Ownership: nothing is kept.
  * Threads:   one thread.
  * Errors:    false when memory ran out.
@@ -30,6 +31,7 @@ enum {
 enum {
     CHECK_REDIS_COUNTER_BYTES = 136,
     CHECK_REDIS_EVENT_BYTES = 9,
+    CHECK_REDIS_HOST_BYTES = 32,  /* what a host leased, or exchanged */
     CHECK_REDIS_VALUE_BYTES = 24, /* taken for the value of a part of a key */
 };
 
@@ -37,11 +39,11 @@ enum {
 
 /** Of all primaries together. */
 struct check_redis_size {
-    bool is_used; /* there are rules that count there */
+    bool is_used; /* there are rules whose counters lie there */
     int64_t n_counters;
     int64_t n_events; /* of sliding logs */
     int64_t bytes;
-    int64_t slots;  /* that one request asks, at most: each is a call */
+    int64_t slots;  /* that one request asks, at most: each is a call; 0: none is */
     int64_t limits; /* in all calls of one request, at most */
     /* Where load.rate is given: in a second, at most. */
     int64_t n_calls;

@@ -330,7 +330,7 @@ static void print_redis_size(const struct printer *p)
     (void)fputs(", in ", p->out);
     print_bytes(size->bytes, p->out);
     end(p);
-    if (p->check->options.load.rate > 0) {
+    if (p->check->options.load.rate > 0 && size->slots > 0) {
         print_redis_load(p);
     }
 }
