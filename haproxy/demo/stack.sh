@@ -10,7 +10,7 @@ print_help() {
     cat <<'EOF'
 usage: haproxy/demo/stack.sh COMMAND
 
-  up      builds the agent and starts all that compose.yaml has
+  up      builds the agent and starts all that compose.yaml has, anew
   load    drives clients through both proxies and prints who was limited
   down    stops all of it, and removes containers, networks, volumes, images
   bases   where no image registry can be reached: makes debian:12-slim, haproxy:2.6
@@ -46,10 +46,13 @@ find_compose() {
     fi
 }
 
+# Anew: a proxy looks up its agents' addresses only when it starts, and an old volume would have
+# the users of an old agent.
 up() {
     say "Building the agent"
     compose --profile load build
     say "Starting"
+    compose down --volumes --remove-orphans
     compose up -d
     say "Running. Limits of a client, by hand:"
     echo "curl -i -H 'X-Api-Key: alice' http://$(compose port proxy-a 8080)/v1/things"

@@ -97,6 +97,8 @@ cp "$work/log" "$work/up"
 check_load
 check_port
 check_load
+quietly "$demo/stack.sh" up
+check_load
 check_ends
 quietly "$demo/stack.sh" down
 is_up=no
