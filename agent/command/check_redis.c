@@ -14,6 +14,7 @@ enum {
     KEY_BYTES_MAX = 64,
     ANSWER_BYTES_MAX = 16384, /* of a section of INFO */
     REPLY_BYTES_MAX = 65536,
+    REPLY_VALUES_MAX = 2048, /* ROLE names every replica */
     DENIED_BYTES_MAX = 160,
     WHY_BYTES_MAX = 320,
     TRIES_MAX = 64 * SEAM_SLOTS_MAX,
@@ -178,17 +179,34 @@ static bool is_of_rights(const char *why)
            || strstr(why, "without any password") != NULL;
 }
 
+/* Where it is of another kind than agent.yaml says: what to do about that; else NULL. */
+static const char *mend_of_mode(const char *why)
+{
+    bool is_unknown = strstr(why, "unknown command") != NULL;
+    if (strstr(why, "cluster support disabled") != NULL) {
+        return "it is no cluster: leave `cluster` out";
+    }
+    if (is_unknown && strstr(why, "SENTINEL") != NULL) {
+        return "it is no Sentinel: leave `sentinel` out";
+    }
+    if (is_unknown && strstr(why, "SCRIPT") != NULL) {
+        return "it keeps no keys: if it is a Sentinel, say `sentinel`";
+    }
+    return NULL;
+}
+
 static void tell_down(struct asker *a, const char *name, const char *why)
 {
     const char *separator = name[0] != '\0' ? ": " : "";
+    const char *mend = mend_of_mode(why);
     if (is_of_rights(why)) {
         TELL(a, RULES_ERROR, check_code_redis_denied,
              "%.60s%s%.120s: see user and password_file of redis, and the ACL line in "
              "agent/README.md",
              name, separator, why);
-    } else if (strstr(why, "cluster support disabled") != NULL) {
-        TELL(a, RULES_ERROR, check_code_redis_mode,
-             "%.60s%s%.120s: leave `cluster` out", name, separator, why);
+    } else if (mend != NULL) {
+        TELL(a, RULES_ERROR, check_code_redis_mode, "%.60s%s%.100s: %s", name,
+             separator, why, mend);
     } else {
         TELL(a, RULES_ERROR, check_code_redis_unreachable, "%.60s%s%.180s", name,
              separator, why);
@@ -501,7 +519,7 @@ static bool asker_init(struct asker *a)
         .n_scripts = a->options->n_scripts,
         .tls = a->options->tls,
         .server_name = a->options->server_name,
-        .reply_limits = {.values_max = 64, .bytes_max = REPLY_BYTES_MAX},
+        .reply_limits = {.values_max = REPLY_VALUES_MAX, .bytes_max = REPLY_BYTES_MAX},
     };
     a->end = instant_add_us(clock_now(), CHECK_REDIS_US);
     a->loop = ev_loop_new(EVBACKEND_EPOLL | EVFLAG_NOENV | EVFLAG_NOSIGMASK);

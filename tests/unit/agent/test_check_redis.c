@@ -79,8 +79,18 @@ static void note_codes(void)
     }
 }
 
-/* Ask; what is found is a code and a blank each. */
-static const char *ask_as(const char *user, const char *password)
+static bool has_text(const char *want)
+{
+    for (uint32_t i = 0; i < diags.n_kept; i++) {
+        if (strstr(diags.kept[i].text, want) != NULL) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Ask once; what is found is a code and a blank each. */
+static const char *ask_once(const char *user, const char *password)
 {
     static char codes[1024];
     size_t n = 0;
@@ -104,6 +114,16 @@ static const char *ask_as(const char *user, const char *password)
     return codes;
 }
 
+/* The same, and again where this host was too busy to answer in time. */
+static const char *ask_as(const char *user, const char *password)
+{
+    const char *codes = ask_once(user, password);
+    for (unsigned i = 0; i < 20 && has_text("no answer"); i++) {
+        codes = ask_once(user, password);
+    }
+    return codes;
+}
+
 static const char *ask(void)
 {
     return ask_as(NULL, NULL);
@@ -111,12 +131,9 @@ static const char *ask(void)
 
 static void expect_text(const char *want)
 {
-    for (uint32_t i = 0; i < diags.n_kept; i++) {
-        if (strstr(diags.kept[i].text, want) != NULL) {
-            return;
-        }
+    if (!has_text(want)) {
+        fail_msg("no \"%s\" in: %s", want, diags.n_kept > 0 ? diags.kept[0].text : "");
     }
-    fail_msg("no \"%s\" in: %s", want, diags.n_kept > 0 ? diags.kept[0].text : "");
 }
 
 static void test_a_good_one(void **state)
@@ -295,8 +312,8 @@ static void test_no_cluster(void **state)
     expect_text("leave `cluster` out");
     config.mode = REDIS_SENTINEL;
     (void)strcpy(config.primary_name, "main");
-    assert_string_equal(ask(), "redis-unreachable ");
-    expect_text("SENTINEL");
+    assert_string_equal(ask(), "redis-mode ");
+    expect_text("leave `sentinel` out");
 }
 
 static void test_a_replica(void **state)
@@ -329,7 +346,8 @@ static void test_nobody(void **state)
     assert_int_equal(found.n_nodes, 0);
 }
 
-/* What the fake says to INFO; without it nothing to anything. */
+/* What the fake says to INFO, or to SCRIPT LOAD where it is an error; without it nothing to
+ * anything. */
 static const char *fake_info;
 
 static void answer(struct fake_redis *fake, struct fake_peer *peer,
@@ -337,6 +355,12 @@ static void answer(struct fake_redis *fake, struct fake_peer *peer,
 {
     char reply[256];
     (void)fake;
+    if (fake_info != NULL
+        && fake_info[0] == '-') { /* a Sentinel, which has no scripts */
+        fake_redis_say(peer,
+                       fake_command_is(command, "SCRIPT LOAD") ? fake_info : "+OK\r\n");
+        return;
+    }
     if (fake_info == NULL || fake_redis_greet(peer, command)) {
         return;
     }
@@ -359,14 +383,14 @@ static const char *ask_fake(const char *says)
     assert_non_null(fake);
     config.endpoints[0] = fake->endpoint;
     assert_true(loop_thread_start(&thread));
-    const char *codes = ask();
+    const char *codes = ask_once(NULL, NULL);
     loop_thread_stop(&thread);
     fake_redis_stop(fake);
     loop_thread_fini(&thread);
     return codes;
 }
 
-static void test_one_that_is_old_or_silent(void **state)
+static void test_others(void **state)
 {
     (void)state;
     assert_string_equal(ask_fake(
@@ -374,6 +398,9 @@ static void test_one_that_is_old_or_silent(void **state)
                         "redis-old redis-unreachable "); /* no answer to the script */
     expect_text("4.0.14");
     assert_string_equal(ask_fake(NULL), "redis-unreachable ");
+    assert_string_equal(ask_fake("-ERR unknown command 'SCRIPT', with args\r\n"),
+                        "redis-mode ");
+    expect_text("if it is a Sentinel");
 }
 
 static void expect_seen(size_t code)
@@ -405,7 +432,7 @@ int main(void)
         TEST(test_a_replica),
         TEST(test_one_that_refuses),
         TEST(test_nobody),
-        TEST(test_one_that_is_old_or_silent),
+        TEST(test_others),
         TEST(test_codes),
     };
     return sodium_init() < 0 ? 1 : cmocka_run_group_tests(tests, NULL, NULL);
