@@ -1,7 +1,7 @@
 /*
  * bench_sizing [COUNTERS]: what counters and calls take of a redis-server. Of each algorithm:
  * its memory by counter (of INFO, and of MEMORY USAGE), and its CPU by call; then its CPU by
- * call of 1 to 4 limits. The figures of agent/command/check_redis_size.c are from here.
+ * call of 1 to 4 limits. The figures of agent/command/check_redis_size.h are from here.
  */
 #include <stdio.h>
 #include <stdlib.h>
