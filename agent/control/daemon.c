@@ -284,7 +284,7 @@ static bool start_runtimes(struct daemon *daemon)
     daemon->shown = (struct show_source){
         .rulebook = daemon->rulebook,
         .store = daemon->store,
-        .health = daemon->stores.health,
+        .stores = &daemon->stores,
         .options = &daemon->options,
         .server = daemon->server,
         .state = daemon->state,

@@ -207,8 +207,8 @@ static void show_metrics(const void *context, const struct runtime_args *args,
     show_rules_metrics(source, out);
     show_clients_metrics(source, out);
     show_state_metrics(source, out);
-    if (source->health != NULL) {
-        show_redis_metrics(source->health, out);
+    if (source->stores->health != NULL) {
+        show_redis_metrics(source->stores, out);
     }
 }
 
@@ -216,11 +216,11 @@ static void show_redis(const void *context, const struct runtime_args *args, FIL
 {
     const struct show_source *source = context;
     (void)args;
-    if (source->health == NULL) {
+    if (source->stores->health == NULL) {
         (void)fputs("agent.yaml has no redis\n", out);
         return;
     }
-    show_redis_nodes(source->health, out);
+    show_redis_nodes(source->stores->health, out);
 }
 
 /* What became of a rule's limits so far. */

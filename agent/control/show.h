@@ -13,15 +13,15 @@
 #include "agent/control/rulebook.h"
 #include "agent/control/runtime.h"
 #include "agent/control/state.h"
+#include "agent/control/stores.h"
 #include "agent/net/server.h"
 #include "agent/observe/metrics.h"
-#include "agent/store/health.h"
 #include "agent/store/store.h"
 
 struct show_source {
     const struct rulebook *rulebook;
-    struct store *store;   /* of this host */
-    struct health *health; /* of Redis; NULL without */
+    struct store *store; /* of this host */
+    const struct stores *stores;
     const struct decide_options *options;
     const struct server *server;
     struct state *state; /* NULL without state_dir */

@@ -39,8 +39,40 @@ static void print_round_trips(const struct health *health, FILE *out)
                   n, (double)health_round_trips_us(health) / 1e6, n);
 }
 
-void show_redis_metrics(struct health *health, FILE *out)
+static void print_leases(const struct leases *leases, FILE *out)
 {
+    struct leases_totals totals;
+    leases_read(leases, &totals);
+    metrics_print_one(out, "lease_granted_total", "counter",
+                      "Tokens that Redis gave on lease", (int64_t)totals.n_granted);
+    metrics_print_one(out, "lease_spent_total", "counter",
+                      "Tokens spent from leases that were reported",
+                      (int64_t)totals.n_spent);
+    metrics_print_one(out, "lease_stranded_total", "counter",
+                      "Tokens of leases that ended unreported",
+                      (int64_t)totals.n_stranded);
+    metrics_print_one(out, "lease_out", "gauge", "Tokens that are out on lease to here",
+                      (int64_t)totals.n_out);
+}
+
+static void print_syncs(const struct syncs *syncs, FILE *out)
+{
+    struct sync_totals totals;
+    syncs_read(syncs, &totals);
+    metrics_print_one(out, "sync_exchanges_total", "counter",
+                      "Counters that were exchanged with Redis",
+                      (int64_t)totals.n_exchanges);
+    metrics_print_one(out, "sync_drift_total", "counter",
+                      "Tokens by which counters were off here, over all exchanges",
+                      (int64_t)totals.drift);
+    metrics_print_one(out, "sync_age_milliseconds", "gauge",
+                      "Since the oldest last exchange of a counter in use",
+                      totals.age_us / US_PER_MS);
+}
+
+void show_redis_metrics(const struct stores *stores, FILE *out)
+{
+    struct health *health = stores->health;
     struct instant now = clock_now();
     for (int i = 0; i < HEALTH_COUNTS_N; i++) {
         enum health_count count = (enum health_count)i;
@@ -61,5 +93,7 @@ void show_redis_metrics(struct health *health, FILE *out)
         "Requests and settlements with calls that have not ended, late ones "
         "included",
         health_n_under_way(health));
+    print_leases(stores->leases, out);
+    print_syncs(stores->syncs, out);
     print_round_trips(health, out);
 }

@@ -6,13 +6,13 @@
 
 #include <stdio.h>
 
-#include "agent/store/health.h"
+#include "agent/control/stores.h"
 
 /** How many agents there are; then a line for each node: number, state, why it was left last
  * and how often. */
 void show_redis_nodes(struct health *health, FILE *out);
 
 /** The metrics of the store. */
-void show_redis_metrics(struct health *health, FILE *out);
+void show_redis_metrics(const struct stores *stores, FILE *out);
 
 #endif

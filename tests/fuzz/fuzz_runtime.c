@@ -47,6 +47,7 @@ static struct {
     struct rulebook *book;
     char rules_path[64];
     struct ev_loop *loop;
+    struct stores stores; /* without Redis */
     struct show_source shown;
     struct sockaddr_un un;
     char dir[32];
@@ -73,6 +74,7 @@ static void start_server(void)
     f.shown = (struct show_source){
         .rulebook = f.book,
         .store = f.decider.decide.store,
+        .stores = &f.stores,
         .options = &f.decider.options,
         .server = server_start(f.loop, &options),
         .n_workers = options.n_workers,
