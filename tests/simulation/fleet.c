@@ -17,13 +17,25 @@ void fleet_init(struct fleet *fleet, uint64_t seed, unsigned n_nodes, unsigned n
         host->local = local_new((size_t)1 << 20, (size_t)1 << 16, secret);
         host->health = health_new(2 * US_PER_MS, n_hosts, sim_now(fleet->sim));
         host->counters = counters_new(16);
-        ENSURE(host->local != NULL && host->health != NULL && host->counters != NULL);
+        struct leases_options leases = {
+            .share = FLEET_LEASE_SHARE,
+            .horizon_us = US_PER_S,
+            .ttl_us = FLEET_LEASE_TTL_US,
+        };
+        host->leases = leases_new(&leases);
+        host->syncs = syncs_new(FLEET_SYNC_INTERVAL_US);
+        host->name[0] = (uint8_t)i;
+        ENSURE(host->local != NULL && host->health != NULL && host->counters != NULL
+               && host->leases != NULL && host->syncs != NULL);
         struct redis_store_options options = {
             .local = host->local,
             .seam = sim_seam(fleet->sim, i),
             .health = host->health,
             .prefix = "rl",
             .secret = secret,
+            .leases = host->leases,
+            .syncs = host->syncs,
+            .host = host->name,
         };
         host->redis = redis_store_new(&options);
         ENSURE(host->redis != NULL);
@@ -40,6 +52,8 @@ void fleet_fini(struct fleet *fleet)
         store_free(host->redis);
         store_free(host->local);
         health_free(host->health);
+        leases_free(host->leases);
+        syncs_free(host->syncs);
         counters_free(host->counters);
     }
     ENSURE(sim_n_in_flight(fleet->sim) == 0);

@@ -4,17 +4,26 @@
 #ifndef TESTS_SIMULATION_FLEET_H
 #define TESTS_SIMULATION_FLEET_H
 
+#include "agent/redis/script.h"
 #include "agent/store/health.h"
+#include "agent/store/leases.h"
 #include "agent/store/store.h"
+#include "agent/store/syncs.h"
 
 #include "tests/simulation/sim.h"
 
-#define FLEET_DEADLINE_US (5 * US_PER_MS)
+#define FLEET_DEADLINE_US      (5 * US_PER_MS)
+#define FLEET_LEASE_SHARE      500 /* in 1/FALLBACK_SHARE_WHOLE */
+#define FLEET_LEASE_TTL_US     (2 * US_PER_S)
+#define FLEET_SYNC_INTERVAL_US (100 * US_PER_MS)
 
 struct fleet_host {
     struct store *local;
     struct store *redis;
     struct health *health;
+    struct leases *leases;
+    struct syncs *syncs;
+    uint8_t name[SCRIPT_HOST_BYTES];
     struct counters *counters;
 };
 

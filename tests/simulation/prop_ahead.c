@@ -1,0 +1,587 @@
+/* The laws of hosts that count ahead of Redis, by leases and by sync, over simulated nodes,
+ * while links lose and delay, hosts are cut off or stall, nodes crash, stop, refuse, babble
+ * and forget, and clocks differ. Windows are known by their numbers, in which charges stand:
+ *
+ * - Each take is done once, by its deadline.
+ * - lease: what is admitted in a window, policies apart, is never more than the limit and the
+ *   leases of that window that Redis took back unreported, and what it held when a node forgot
+ *   it. So it is over the whole trace for a bucket, whose tokens come back meanwhile.
+ * - lease: never is more out than the share of the limit that may be.
+ * - lease: nothing is spent from a lease after its time; of a fixed window, after that.
+ * - lease: without faults nothing is taken back.
+ * - sync: what is admitted in a window is never more than twice the limit and one request a
+ *   host.
+ * - sync: Redis is told all that was admitted, once; what another charge refused may be told,
+ *   too.
+ * - At rest nothing is out, and no context, call or order stays.
+ *
+ * SEED=n begins with that seed; TRACES=1 tries that one only. */
+#include <malloc.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "agent/log.h"
+#include "agent/store/redis.h"
+
+#include "tests/simulation/fleet.h"
+#include "tests/support/limit.h"
+#include "tests/support/prng.h"
+
+enum {
+    TRACES = 2000,
+    LIMITS = 5,
+    KEYS = 2,
+    COUNTERS = LIMITS * KEYS,
+    WINDOWS = 128,
+    GRANTS = 65536,
+    STEPS_MAX = 80,
+    STEADY_TRACES = 40,
+    STEADY_HOSTS = 5,
+    COST_MAX = 3,
+};
+
+#define MONTH_US (INT64_C(30) * 24 * 3600 * US_PER_S)
+#define REST_US  (4 * US_PER_S)
+
+struct tally {
+    const struct fleet_limit *limit;
+    char name[64];
+    int64_t first; /* number of the window in which the trace begins */
+    int64_t admitted[WINDOWS];
+    int64_t stranded[WINDOWS];
+    int64_t admitted_all;
+    int64_t stranded_all;
+    int64_t forgotten;
+    int64_t out;
+    int64_t told; /* by exchanges */
+    bool is_torn; /* forgotten, or a host gave up telling */
+};
+
+struct grant {
+    uint8_t host[SCRIPT_HOST_BYTES];
+    uint32_t seq;
+    unsigned counter;
+    int64_t window;
+};
+
+static struct {
+    struct sim_witness witness;
+    struct prng prng;
+    struct fleet fleet;
+    uint64_t seed;
+    bool has_faults;
+    bool has_pairs; /* requests of two charges */
+    struct instant began_at;
+    struct fleet_limit limits[LIMITS];
+    struct tally counters[COUNTERS];
+    unsigned n_grants;
+    struct grant grants[GRANTS];
+    struct { /* over all traces */
+        uint64_t n_allowed;
+        uint64_t n_refused;
+        uint64_t n_by_policy;
+        uint64_t n_spent; /* requests answered at once from leases */
+        uint64_t n_grants;
+        uint64_t n_reports;
+        uint64_t n_taken_back;
+        uint64_t n_exchanges;
+    } seen;
+} t;
+
+static uint64_t below(uint64_t limit)
+{
+    return prng_below(&t.prng, limit);
+}
+
+static bool one_in(uint64_t n)
+{
+    return below(n) == 0;
+}
+
+static int64_t per_us(const struct limit *limit)
+{
+    return limit->per_ticks * limit->tick_us;
+}
+
+static bool has_windows(const struct limit *limit)
+{
+    return limit->algorithm != LIMIT_TOKEN_BUCKET;
+}
+
+/* ---- the witness ---- */
+
+static struct tally *find_counter(struct seam_bytes key, unsigned *idx)
+{
+    for (unsigned i = 0; i < COUNTERS; i++) {
+        if (strlen(t.counters[i].name) == key.len
+            && memcmp(t.counters[i].name, key.ptr, key.len) == 0) {
+            *idx = i;
+            return &t.counters[i];
+        }
+    }
+    return NULL; /* of a probe */
+}
+
+static int64_t *in_window(const struct tally *counter, int64_t *sums, int64_t window)
+{
+    int64_t at = has_windows(&counter->limit->limit) ? window - counter->first : 0;
+    assert_in_range(at, 0, WINDOWS - 1);
+    return &sums[at];
+}
+
+static int64_t window_now(const struct tally *counter)
+{
+    return sim_now(t.fleet.sim).us / per_us(&counter->limit->limit);
+}
+
+static void see_grant(struct tally *counter, unsigned idx, const struct sim_tale *tale)
+{
+    const struct limit *limit = &counter->limit->limit;
+    struct grant *grant = &t.grants[t.n_grants++];
+    int64_t most = limit->requests < limit->size ? limit->requests : limit->size;
+    assert_in_range(t.n_grants, 1, GRANTS - 1);
+    memcpy(grant->host, tale->host, sizeof(grant->host));
+    grant->seq = tale->seq;
+    grant->counter = idx;
+    grant->window = window_now(counter);
+    counter->out += tale->amount;
+    assert_true(counter->out <= most * FLEET_LEASE_SHARE / FALLBACK_SHARE_WHOLE);
+    t.seen.n_grants++;
+}
+
+static void see_taken_back(struct tally *counter, unsigned idx,
+                           const struct sim_tale *tale)
+{
+    counter->out -= tale->amount;
+    for (unsigned i = 0; i < t.n_grants; i++) {
+        const struct grant *grant = &t.grants[i];
+        if (grant->counter == idx && grant->seq == tale->seq
+            && memcmp(grant->host, tale->host, sizeof(grant->host)) == 0) {
+            *in_window(counter, counter->stranded, grant->window) += tale->amount;
+            counter->stranded_all += tale->amount;
+        }
+    }
+    assert_true(t.has_faults);
+    t.seen.n_taken_back++;
+}
+
+static void see(struct sim_witness *witness, const struct sim_tale *tale)
+{
+    unsigned idx = 0;
+    struct tally *counter = find_counter(tale->key, &idx);
+    (void)witness;
+    if (counter == NULL || tale->step != SIM_DONE) {
+        return;
+    }
+    switch (tale->act) {
+    case CENTRE_GRANT:
+        see_grant(counter, idx, tale);
+        break;
+    case CENTRE_REPORT:
+        counter->out -= tale->amount;
+        t.seen.n_reports++;
+        break;
+    case CENTRE_TAKE_BACK:
+        see_taken_back(counter, idx, tale);
+        break;
+    case CENTRE_SYNC:
+        counter->told += tale->amount;
+        t.seen.n_exchanges++;
+        break;
+    case CENTRE_CHARGE:
+    case CENTRE_SETTLE:
+        break;
+    }
+}
+
+/* ---- the world ---- */
+
+static int64_t some_per_us(void)
+{
+    static const int64_t pers_us[] = {US_PER_S, 2 * US_PER_S, 10 * US_PER_S, MONTH_US};
+    return pers_us[below(4)];
+}
+
+static struct limit some_limit(unsigned idx)
+{
+    int64_t requests = 40 + (int64_t)below(one_in(3) ? 4000 : 400);
+    switch (idx % 3) {
+    case 0:
+        return sliding(requests, some_per_us());
+    case 1:
+        return fixed(requests, some_per_us());
+    default:
+        return bucket(requests, 20 + (int64_t)below((uint64_t)requests), some_per_us());
+    }
+}
+
+static void make_limits(void)
+{
+    static const enum store_kind kinds[LIMITS] = {STORE_KIND_LEASE, STORE_KIND_LEASE,
+                                                  STORE_KIND_LEASE, STORE_KIND_SYNC,
+                                                  STORE_KIND_SYNC};
+    static const enum store_policy policies[] = {STORE_POLICY_LOCAL, STORE_POLICY_OPEN,
+                                                 STORE_POLICY_CLOSED};
+    for (unsigned i = 0; i < LIMITS; i++) {
+        char name[8] = {(char)('p' + (int)i), '\0'};
+        struct limit limit = some_limit(i);
+        fleet_limit_init(&t.limits[i], &limit, name, false);
+        t.limits[i].home.policy = policies[below(3)];
+        t.limits[i].home.kind = kinds[i];
+        for (unsigned k = 0; k < KEYS; k++) {
+            struct tally *counter = &t.counters[i * KEYS + k];
+            *counter = (struct tally){.limit = &t.limits[i]};
+            counter->first = window_now(counter) - 1;
+            (void)snprintf(counter->name, sizeof(counter->name), "rl:api:{%c}:%s",
+                           'a' + (int)k, name);
+        }
+    }
+}
+
+static void make_world(unsigned n_hosts)
+{
+    fleet_init(&t.fleet, prng_next(&t.prng), 1, n_hosts);
+    sim_set_witness(t.fleet.sim, &t.witness);
+    for (unsigned i = 0; i < n_hosts; i++) {
+        sim_set_host_skew(t.fleet.sim, i, (int64_t)below(2 * US_PER_S) - US_PER_S);
+    }
+    t.began_at = sim_now(t.fleet.sim);
+    t.n_grants = 0;
+}
+
+static void flush(void)
+{
+    for (unsigned i = 0; i < COUNTERS; i++) {
+        struct tally *counter = &t.counters[i];
+        const struct limit *limit = &counter->limit->limit;
+        counter->forgotten += sim_used(t.fleet.sim, limit, counter->name);
+        counter->out = 0;
+        counter->is_torn = true;
+    }
+    sim_flush(t.fleet.sim, 0);
+}
+
+static void break_something(void)
+{
+    struct sim *sim = t.fleet.sim;
+    unsigned host = (unsigned)below(t.fleet.n_hosts);
+    switch (below(5)) {
+    case 0:
+        sim_set_health(sim, 0, (enum sim_health)below(SIM_BABBLING + 1));
+        break;
+    case 1:
+        sim_set_latency(sim, host, 10, 10 + (int64_t)below(one_in(3) ? 60000 : 4000));
+        break;
+    case 2:
+        sim_set_loss(sim, host, (unsigned)below(300));
+        break;
+    case 3:
+        sim_set_cut(sim, host, !one_in(3));
+        break;
+    case 4:
+    default:
+        if (one_in(8)) {
+            flush();
+        }
+        break;
+    }
+}
+
+/* ---- requests ---- */
+
+struct request {
+    struct fleet_request fleet;
+    unsigned counters[2];
+};
+
+/* Spent at once: within the time of its lease, which no answer here is older than. */
+static void check_spent(const struct request *request, const struct tally *counter,
+                        const struct store_charge *charge)
+{
+    const struct limit *limit = &counter->limit->limit;
+    int64_t at_us = request->fleet.asked_at.us;
+    if (!has_windows(limit)) {
+        return;
+    }
+    int64_t window_end_us = (charge->place + 1) * per_us(limit);
+    int64_t most_us = limit->algorithm == LIMIT_FIXED_WINDOW ? 0 : FLEET_LEASE_TTL_US;
+    assert_true(at_us < window_end_us + most_us);
+    t.seen.n_spent++;
+}
+
+static void judge(const struct request *request)
+{
+    const struct store_take *take = &request->fleet.take;
+    bool is_at_once = request->fleet.done_at.us == request->fleet.asked_at.us;
+    assert_true(request->fleet.is_done);
+    assert_true(instant_diff_us(request->fleet.done_at, request->fleet.asked_at)
+                <= FLEET_DEADLINE_US);
+    *(take->is_allowed ? &t.seen.n_allowed : &t.seen.n_refused) += 1;
+    for (unsigned i = 0; i < take->n_charges; i++) {
+        const struct store_charge *charge = &take->charges[i];
+        struct tally *counter = &t.counters[request->counters[i]];
+        assert_true(take->is_allowed || !charge->is_charged);
+        assert_true(!take->is_allowed || charge->answer.is_allowed);
+        assert_true(charge->source != STORE_COUNTED
+                    || (charge->answer.remaining >= 0
+                        && charge->answer.remaining <= charge->limit->size));
+        t.seen.n_by_policy += charge->source > STORE_UNASKED;
+        if (!charge->is_charged || charge->source != STORE_COUNTED) {
+            continue;
+        }
+        *in_window(counter, counter->admitted, charge->place) += charge->cost;
+        counter->admitted_all += charge->cost;
+        if (is_at_once && charge->home->kind == STORE_KIND_LEASE) {
+            check_spent(request, counter, charge);
+        }
+    }
+}
+
+static void add_charge(struct request *request, unsigned at, unsigned limit,
+                       unsigned key, int64_t cost)
+{
+    const char text[] = {(char)('a' + (int)key), '\0'};
+    request->counters[at] = limit * KEYS + key;
+    fleet_add(&request->fleet, &t.limits[limit], text, cost);
+}
+
+/* Some hosts have more of the traffic than others. */
+static unsigned some_host(void)
+{
+    unsigned host = (unsigned)below(t.fleet.n_hosts);
+    unsigned other = (unsigned)below(t.fleet.n_hosts);
+    return host < other ? host : other;
+}
+
+static void ask_and_judge(unsigned n)
+{
+    struct request requests[64];
+    assert_in_range(n, 0, 64);
+    memset(requests, 0, n * sizeof(requests[0]));
+    for (unsigned i = 0; i < n; i++) {
+        unsigned limit = (unsigned)below(LIMITS);
+        unsigned key = one_in(4) ? 1 : 0;
+        add_charge(&requests[i], 0, limit, key, 1 + (int64_t)below(COST_MAX));
+        if (t.has_pairs && one_in(4)) {
+            add_charge(&requests[i], 1, (limit + 1) % LIMITS, key, 1);
+        }
+        fleet_ask(&t.fleet, some_host(), &requests[i].fleet);
+    }
+    sim_run(t.fleet.sim, FLEET_DEADLINE_US);
+    for (unsigned i = 0; i < n; i++) {
+        judge(&requests[i]);
+    }
+}
+
+/* ---- laws ---- */
+
+static void check_lease(const struct tally *counter)
+{
+    const struct limit *limit = &counter->limit->limit;
+    if (!has_windows(limit)) {
+        int64_t us = instant_diff_us(sim_now(t.fleet.sim), t.began_at);
+        int64_t back = us / limit->tick_us * limit->requests / limit->per_ticks + 1;
+        assert_true(counter->admitted_all
+                    <= limit->size + back + counter->stranded_all + counter->forgotten);
+        return;
+    }
+    for (unsigned i = 0; i < WINDOWS; i++) {
+        assert_true(counter->admitted[i]
+                    <= limit->size + counter->stranded[i] + counter->forgotten);
+    }
+}
+
+static void check_sync(const struct tally *counter)
+{
+    const struct limit *limit = &counter->limit->limit;
+    int64_t more = (int64_t)t.fleet.n_hosts * COST_MAX;
+    for (unsigned i = 0; i < WINDOWS && has_windows(limit); i++) {
+        assert_true(counter->admitted[i]
+                    <= 2 * limit->size + more + counter->forgotten);
+    }
+    if (!counter->is_torn) { /* what is given back may be on its way already */
+        assert_true(counter->told >= counter->admitted_all);
+        assert_true(t.has_pairs || counter->told == counter->admitted_all);
+    }
+}
+
+/* Every lease has ended, and whoever opens a counter ends it there. */
+static void check_rest(void)
+{
+    struct fleet_request request = {0};
+    for (unsigned i = 0; i < LIMITS; i++) {
+        fleet_add(&request, &t.limits[i], "a", 0);
+        fleet_add(&request, &t.limits[i], "b", 0);
+    }
+    request.take.is_peek = true;
+    fleet_ask(&t.fleet, 0, &request);
+    assert_true(fleet_wait(&t.fleet, &request));
+    for (unsigned i = 0; i < COUNTERS; i++) {
+        assert_int_equal(t.counters[i].out, 0);
+    }
+    for (unsigned i = 0; i < t.fleet.n_hosts; i++) {
+        struct leases_totals totals;
+        leases_read(t.fleet.hosts[i].leases, &totals);
+        assert_int_equal(totals.n_out, 0);
+        assert_true(totals.n_granted >= totals.n_spent);
+        assert_int_equal(redis_store_n_under_way(t.fleet.hosts[i].redis), 0);
+    }
+}
+
+static void check_counters(void)
+{
+    for (unsigned i = 0; i < COUNTERS; i++) {
+        const struct tally *counter = &t.counters[i];
+        if (counter->limit->home.kind == STORE_KIND_LEASE) {
+            check_lease(counter);
+        } else {
+            check_sync(counter);
+        }
+    }
+}
+
+static void trace(uint64_t seed)
+{
+    t.seed = seed;
+    prng_init(&t.prng, seed);
+    make_world(one_in(4) ? 1 + (unsigned)below(20) : 1 + (unsigned)below(4));
+    make_limits();
+    t.has_faults = !one_in(4);
+    t.has_pairs = !one_in(3);
+    for (uint64_t n = 10 + below(STEPS_MAX); n > 0; n--) {
+        if (t.has_faults && one_in(4)) {
+            break_something();
+        }
+        ask_and_judge((unsigned)below(one_in(4) ? 64 : 12));
+        sim_run(t.fleet.sim, (int64_t)below(one_in(10) ? US_PER_S : 30 * US_PER_MS));
+    }
+    sim_heal(t.fleet.sim);
+    sim_run(t.fleet.sim, REST_US);
+    check_rest();
+    check_counters();
+    fleet_fini(&t.fleet);
+}
+
+static void laws_of_counting_ahead(void **context)
+{
+    uint64_t seed = prng_seed(20261130);
+    int n = prng_traces(TRACES);
+    (void)context;
+    print_message("SEED=%llu\n", (unsigned long long)seed);
+    for (int i = 0; i < n; i++) {
+        trace(seed + (uint64_t)i);
+    }
+    print_message(
+        "%llu allowed, %llu refused; %llu charges spent from leases, %llu by policy; "
+        "%llu leases, %llu reported, %llu taken back; %llu exchanges with charges\n",
+        (unsigned long long)t.seen.n_allowed, (unsigned long long)t.seen.n_refused,
+        (unsigned long long)t.seen.n_spent, (unsigned long long)t.seen.n_by_policy,
+        (unsigned long long)t.seen.n_grants, (unsigned long long)t.seen.n_reports,
+        (unsigned long long)t.seen.n_taken_back,
+        (unsigned long long)t.seen.n_exchanges);
+}
+
+/* ---- a steady fleet ---- */
+
+enum {
+    STEADY_RING = 64,
+    STEADY_WINDOWS = 8, /* counted; one goes before them */
+};
+
+/* Load spread unevenly over hosts, evenly over time, as far over the limit as `tenths` say.
+ * @return what was admitted in STEADY_WINDOWS, of what the limit would have, in 1/1000 */
+static int64_t admitted_permille(enum store_kind kind, const struct limit *limit,
+                                 int64_t tenths)
+{
+    static struct fleet_request ring[STEADY_RING];
+    int64_t between_us = per_us(limit) * 10 / (limit->requests * tenths);
+    int64_t admitted = 0;
+    make_world(STEADY_HOSTS);
+    fleet_limit_init(&t.limits[0], limit, "steady", false);
+    t.limits[0].home.kind = kind;
+    sim_run(t.fleet.sim, per_us(limit) - t.began_at.us % per_us(limit));
+    struct instant from = instant_add_us(sim_now(t.fleet.sim), per_us(limit));
+    struct instant to = instant_add_us(from, STEADY_WINDOWS * per_us(limit));
+    memset(ring, 0, sizeof(ring));
+    for (unsigned i = 0; instant_diff_us(to, sim_now(t.fleet.sim)) > 0; i++) {
+        struct fleet_request *request = &ring[i % STEADY_RING];
+        admitted += request->is_done && request->take.is_allowed
+                    && instant_diff_us(request->asked_at, from) >= 0;
+        memset(request, 0, sizeof(*request));
+        fleet_add(request, &t.limits[0], "k", 1);
+        fleet_ask(&t.fleet, some_host(), request);
+        sim_run(t.fleet.sim, between_us);
+    }
+    sim_run(t.fleet.sim, FLEET_DEADLINE_US);
+    for (unsigned i = 0; i < STEADY_RING; i++) {
+        admitted += ring[i].take.is_allowed;
+    }
+    fleet_fini(&t.fleet);
+    return admitted * 1000 / (limit->requests * STEADY_WINDOWS);
+}
+
+static void measure(const char *name, enum store_kind kind,
+                    enum limit_algorithm algorithm, int64_t worst)
+{
+    int64_t sum = 0;
+    int64_t least = INT64_MAX;
+    for (uint64_t i = 0; i < STEADY_TRACES; i++) {
+        int64_t requests = 200 + (int64_t)below(1800);
+        bool is_bucket = algorithm
+                         == LIMIT_TOKEN_BUCKET; /* full at first: small ones */
+        struct limit limit = make(algorithm, requests,
+                                  is_bucket ? requests / 4 : requests,
+                                  (1 + (int64_t)below(3)) * US_PER_S);
+        int64_t permille = admitted_permille(kind, &limit, 14 + (int64_t)below(7));
+        sum += permille;
+        least = permille < least ? permille : least;
+        assert_true(permille <= 1000 + 60);
+    }
+    print_message("%-22s %5.1f %% of the limit, at least %.1f %%\n", name,
+                  (double)sum / STEADY_TRACES / 10, (double)least / 10);
+    assert_true(sum / STEADY_TRACES >= worst);
+}
+
+/* What is refused although the fleet had tokens, at steady load over the limit. */
+static void a_steady_fleet_gets_its_limit(void **context)
+{
+    (void)context;
+    prng_init(&t.prng, prng_seed(20261130));
+    measure("lease, sliding window", STORE_KIND_LEASE, LIMIT_SLIDING_WINDOW, 950);
+    measure("lease, fixed window", STORE_KIND_LEASE, LIMIT_FIXED_WINDOW, 950);
+    measure("lease, token bucket", STORE_KIND_LEASE, LIMIT_TOKEN_BUCKET, 950);
+    measure("sync, sliding window", STORE_KIND_SYNC, LIMIT_SLIDING_WINDOW, 800);
+    measure("sync, fixed window", STORE_KIND_SYNC, LIMIT_FIXED_WINDOW, 800);
+    measure("sync, token bucket", STORE_KIND_SYNC, LIMIT_TOKEN_BUCKET, 800);
+}
+
+static void tell_seed(int signal_number)
+{
+    (void)fprintf(stderr, "a law was broken: SEED=%llu TRACES=1 replays it\n",
+                  (unsigned long long)t.seed);
+    (void)signal(signal_number, SIG_DFL);
+    abort();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(laws_of_counting_ahead),
+        cmocka_unit_test(a_steady_fleet_gets_its_limit),
+    };
+    t.witness.see = see;
+    log_start(LOG_LEVEL_ERROR); /* breakers have much to tell */
+    (void)signal(SIGABRT, tell_seed);
+    (void)setenv("CMOCKA_TEST_ABORT", "1", 1); /* so that the seed is told */
+    (void)mallopt(M_MMAP_THRESHOLD,
+                  1 << 20); /* what stores reserve is not to be cleared */
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
