@@ -7,13 +7,13 @@
 enum {
     ID_CHARS = 12,
     AMOUNT_DIGITS_MAX = 10,
-    PLACE_DIGITS_MAX = 16,
+    PLACE_DIGITS_MAX = 18,
     BASE64 = sodium_base64_VARIANT_URLSAFE_NO_PADDING,
 };
 _Static_assert(ID_CHARS * 6 == RULES_SHORT_ID_BYTES * 8, "no bits are left over");
 
 #define AMOUNT_MAX RULES_AMOUNT_MAX
-#define PLACE_MAX  (INT64_C(10000000000000000) - 1)
+#define PLACE_MAX  (INT64_C(1000000000000000000) - 1)
 
 bool receipt_add(struct text *text, const struct receipt_item *item)
 {

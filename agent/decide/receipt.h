@@ -25,14 +25,14 @@
 #include "agent/decide/text.h"
 
 enum {
-    RECEIPT_BYTES_MAX = 128,
-    RECEIPT_ITEMS_MAX = 6, /* of the shortest */
+    RECEIPT_BYTES_MAX = 134,
+    RECEIPT_ITEMS_MAX = 7, /* of the shortest */
 };
 
 struct receipt_item {
     uint8_t limit[RULES_SHORT_ID_BYTES];
     int64_t amount; /* 1 to 10^9 */
-    int64_t place;  /* 0 to 10^16 - 1 */
+    int64_t place;  /* 0 to 10^18 - 1 */
     char store;     /* a to z */
 };
 

@@ -6,6 +6,7 @@
 #include "agent/redis/script.h"
 #include "agent/store/lease_calls.h"
 #include "agent/store/probe.h"
+#include "agent/store/shards.h"
 #include "agent/store/sync_calls.h"
 
 struct context;
@@ -21,6 +22,7 @@ struct call {
     enum store_failure failure; /* if any: policies decide; an answer may come yet */
     bool has_answer;
     bool is_allowed; /* its answer */
+    bool is_second;  /* other shards were tried before */
     struct seam_bytes arg;
 };
 
@@ -54,6 +56,7 @@ struct context {
     bool is_peek;
 
     struct ahead ahead;
+    struct sharding sharding;
     bool is_refused;    /* the take, when it was over */
     unsigned n_waiting; /* calls that the take waits for */
     unsigned n_open;    /* calls with the seam */
@@ -226,6 +229,7 @@ static bool take_share(struct redis_store *redis, struct store_take *take,
 {
     UNCLEARED struct store_take sub;
     UNCLEARED struct limit limits[STORE_CHARGES_MAX];
+    UNCLEARED char names[STORE_CHARGES_MAX][STORE_NAME_BYTES_MAX];
     unsigned at[STORE_CHARGES_MAX];
     unsigned n_agents = health_n_agents(redis->health);
     sub_begin(&sub, take);
@@ -239,6 +243,12 @@ static bool take_share(struct redis_store *redis, struct store_take *take,
         sub.charges[n].limit = &limits[n];
         sub.charges[n].limit_id = home->fallback_id;
         sub.charges[n].home = NULL;
+        if (home->n_shards > 1) { /* the host's share is of the whole */
+            sub.charges[n].key = (const uint8_t *)names[n];
+            sub.charges[n].key_bytes = shards_strip((const char *)take->charges[i].key,
+                                                    take->charges[i].key_bytes,
+                                                    names[n]);
+        }
     }
     store_take(redis->local, &sub);
     for (unsigned i = 0; i < sub.n_charges; i++) {
@@ -597,6 +607,7 @@ static void conclude(struct context *context)
     if (!is_allowed) {
         undo(context);
     }
+    shards_restore(&context->sharding, take);
     context->take = NULL;
     take->done(take);
 }
@@ -647,6 +658,99 @@ static enum store_failure failure_of(enum seam_outcome outcome)
     NEVER("outcome");
 }
 
+/* --- another shard --- */
+
+static void run_call(struct call *call);
+
+/* Of the charges of a refused call those that another shard may have room for; 0: one is
+ * refused for good, so that there is no use. */
+static uint32_t find_refused_shards(const struct call *call)
+{
+    const struct context *context = call->context;
+    uint32_t mask = 0;
+    for (unsigned i = call->first; i < call->first + call->n; i++) {
+        const struct trace *trace = &context->traces[i];
+        if (trace->is_allowed || trace->is_lenient) {
+            continue;
+        }
+        if ((context->sharding.mask >> trace->at & 1) == 0) {
+            return 0;
+        }
+        mask |= UINT32_C(1) << trace->at;
+    }
+    return mask;
+}
+
+static void move_shard(struct context *context, unsigned i, unsigned by)
+{
+    UNCLEARED char name[STORE_NAME_BYTES_MAX];
+    struct store_charge *charge = &context->take->charges[i];
+    unsigned n_shards = charge->home->n_shards;
+    unsigned shard = (context->sharding.shards[i] + by) % n_shards;
+    size_t n = shards_name((const char *)charge->key, charge->key_bytes, shard, name);
+    ENSURE(n == charge->key_bytes);
+    memcpy(context->kept + (charge->key - context->kept), name, n);
+    shards_set(&context->sharding, context->take, i, shard);
+}
+
+/* Whether the charges of a call are still in one slot; then it is the call's. */
+static bool call_has_slot(struct call *call)
+{
+    const struct context *context = call->context;
+    struct seam *seam = context->store->seam; /* names are the same bytes, moved */
+    unsigned slot = seam_slot(seam, context->names[call->first]);
+    for (unsigned i = 1; i < call->n; i++) {
+        if (seam_slot(seam, context->names[call->first + i]) != slot) {
+            return false;
+        }
+    }
+    call->slot = slot;
+    return true;
+}
+
+static bool is_passed(const struct call *call)
+{
+    struct redis_store *redis = call->context->store;
+    return health_passes(redis->health, seam_node(redis->seam, call->slot),
+                         seam_now(redis->seam), draw(redis));
+}
+
+static bool has_time_again(const struct call *call)
+{
+    const struct context *context = call->context;
+    struct instant back = instant_add_us(seam_now(context->store->seam),
+                                         call->seam.round_trip_us + REDIS_RESERVE_US);
+    return instant_diff_us(context->take->deadline, back) > 0;
+}
+
+/* Where shards refused, try once more, with others. @return whether it is under way */
+static bool try_others(struct call *call)
+{
+    struct context *context = call->context;
+    struct redis_store *redis = context->store;
+    if (!call->has_answer || call->is_allowed || call->is_second
+        || context->take == NULL || context->is_peek
+        || call->failure != STORE_NO_FAILURE) {
+        return false;
+    }
+    uint32_t refused = find_refused_shards(call);
+    if (refused == 0 || !has_time_again(call)) {
+        return false;
+    }
+    for (uint32_t left = refused; left != 0; left &= left - 1) {
+        unsigned i = (unsigned)__builtin_ctz(left);
+        unsigned n_others = context->take->charges[i].home->n_shards - 1;
+        move_shard(context, i, 1 + draw(redis) % n_others);
+    }
+    if (!call_has_slot(call) || !is_passed(call)) {
+        return false;
+    }
+    call->is_second = true;
+    call->has_answer = false;
+    run_call(call);
+    return true;
+}
+
 static void on_answer(struct seam_call *seam, const struct seam_reply *reply)
 {
     struct call *call = CONTAINER_OF(seam, struct call, seam);
@@ -656,6 +760,10 @@ static void on_answer(struct seam_call *seam, const struct seam_reply *reply)
     health_report(redis->health, seam, seam_now(redis->seam));
     if (!call->has_answer) {
         call->failure = failure_of(seam->outcome);
+    }
+    if (try_others(call)) {
+        call_end(call); /* the first one */
+        return;
     }
     if (context->take == NULL) { /* a shadow's */
         if (call->has_answer) {
@@ -689,6 +797,7 @@ static struct call *call_of_slot(struct context *context, unsigned slot)
     call->is_waited_for = false;
     call->failure = STORE_NO_FAILURE;
     call->has_answer = false;
+    call->is_second = false;
     return call;
 }
 
@@ -839,10 +948,12 @@ static uint32_t answer_refused(struct redis_store *redis, struct store_take *tak
 }
 
 /* Nothing is charged, and nobody else is asked. */
-static void conclude_refused(struct store_take *take, uint32_t unasked)
+static void conclude_refused(struct store_take *take, uint32_t unasked,
+                             const struct sharding *sharding)
 {
     pass_unasked(take, unasked);
     take->is_allowed = false;
+    shards_restore(sharding, take);
     take->done(take);
 }
 
@@ -853,7 +964,7 @@ static uint32_t all_charges(const struct store_take *take)
 
 /* Nobody is asked: there is no need, no time, or too much is under way. */
 static void conclude_unasked(struct redis_store *redis, struct store_take *take,
-                             const struct ahead *ahead)
+                             const struct ahead *ahead, const struct sharding *sharding)
 {
     uint32_t unanswered = ahead->cut | ahead->asked;
     take->is_allowed = true;
@@ -864,11 +975,22 @@ static void conclude_unasked(struct redis_store *redis, struct store_take *take,
     if (!take->is_allowed) {
         give_back_ahead(redis, take, ahead);
     }
+    shards_restore(sharding, take);
     take->done(take);
 }
 
+/* Where charges have limits of shards, these are the context's now. */
+static void keep_sharding(struct context *context, const struct sharding *sharding)
+{
+    context->sharding = *sharding;
+    for (uint32_t left = sharding->mask; left != 0; left &= left - 1) {
+        unsigned i = (unsigned)__builtin_ctz(left);
+        context->take->charges[i].limit = &context->sharding.limits[i];
+    }
+}
+
 static void ask_all(struct redis_store *redis, struct store_take *take,
-                    const struct ahead *ahead)
+                    const struct ahead *ahead, const struct sharding *sharding)
 {
     bool has_time = instant_diff_us(take->deadline, take->now) > REDIS_RESERVE_US;
     bool is_needed = ahead->asked != 0;
@@ -876,13 +998,14 @@ static void ask_all(struct redis_store *redis, struct store_take *take,
                                   ? context_take(redis, take->counters)
                                   : NULL;
     if (context == NULL) {
-        conclude_unasked(redis, take, ahead);
+        conclude_unasked(redis, take, ahead, sharding);
         return;
     }
     context->take = take;
     context->began_at = take->now;
     context->is_peek = take->is_peek;
     context->ahead = *ahead;
+    keep_sharding(context, sharding);
     keep_keys(context);
     plan_calls(context);
     context->n_waiting++; /* none concludes before all are asked */
@@ -907,10 +1030,10 @@ static uint32_t all_of_kind(const struct store_take *take, enum store_kind kind)
 
 /* A refusal before Redis was asked. */
 static void refuse_ahead(struct redis_store *redis, struct store_take *take,
-                         const struct ahead *ahead)
+                         const struct ahead *ahead, const struct sharding *sharding)
 {
     give_back_ahead(redis, take, ahead);
-    conclude_refused(take, ahead->asked | ahead->cut);
+    conclude_refused(take, ahead->asked | ahead->cut, sharding);
 }
 
 /* What this process can answer by itself. @return false: it refuses */
@@ -937,23 +1060,45 @@ static bool go_ahead(struct redis_store *redis, struct store_take *take,
     return is_allowed;
 }
 
+/* Any shard for each counter that has some; names are the caller's room. */
+static void choose_shards(struct redis_store *redis, struct store_take *take,
+                          struct sharding *sharding, char names[][STORE_NAME_BYTES_MAX])
+{
+    sharding->mask = 0;
+    for (unsigned i = 0; i < take->n_charges; i++) {
+        struct store_charge *charge = &take->charges[i];
+        if (charge->home == NULL || charge->home->n_shards <= 1) {
+            continue;
+        }
+        unsigned shard = draw(redis) % charge->home->n_shards;
+        ENSURE(charge->key_bytes <= STORE_NAME_BYTES_MAX - SHARDS_NAME_MORE);
+        shards_set(sharding, take, i, shard);
+        charge->key_bytes = shards_name((const char *)charge->key, charge->key_bytes,
+                                        shard, names[i]);
+        charge->key = (const uint8_t *)names[i];
+    }
+}
+
 static void redis_take(struct store *store, struct store_take *take)
 {
     struct redis_store *redis = to_redis(store);
     UNCLEARED struct ahead ahead;
+    UNCLEARED struct sharding sharding;
+    UNCLEARED char names[STORE_CHARGES_MAX][STORE_NAME_BYTES_MAX];
     ENSURE(take->n_charges <= STORE_CHARGES_MAX);
     if (!use_names(take)) {
         store_take(redis->local, take);
         return;
     }
+    choose_shards(redis, take, &sharding, names);
     uint32_t refused = answer_refused(redis, take);
     if (refused != 0) {
         health_add(redis->health, HEALTH_REFUSED_AGAIN, 1);
-        conclude_refused(take, all_charges(take) & ~refused);
+        conclude_refused(take, all_charges(take) & ~refused, &sharding);
     } else if (go_ahead(redis, take, &ahead)) {
-        ask_all(redis, take, &ahead);
+        ask_all(redis, take, &ahead, &sharding);
     } else {
-        refuse_ahead(redis, take, &ahead);
+        refuse_ahead(redis, take, &ahead, &sharding);
     }
 }
 
@@ -974,6 +1119,20 @@ static void on_settled(struct seam_call *seam, const struct seam_reply *reply)
     }
 }
 
+/* The shard that a charge was made in. */
+static void find_shard(struct store_settlement *settlement, struct limit *limit,
+                       char *name)
+{
+    unsigned shard = 0;
+    struct limit_correction *correction = &settlement->correction;
+    correction->place = shards_place_in(correction->place, &shard);
+    shards_limit(settlement->limit, settlement->home->n_shards, shard, limit);
+    settlement->limit = limit;
+    settlement->name_bytes = shards_name(settlement->name, settlement->name_bytes,
+                                         shard, name);
+    settlement->name = name;
+}
+
 static void redis_settle(struct store *store, const struct store_settlement *settlement)
 {
     struct redis_store *redis = to_redis(store);
@@ -985,6 +1144,13 @@ static void redis_settle(struct store *store, const struct store_settlement *set
     if (context == NULL) {
         health_add(redis->health, HEALTH_SETTLES_LOST, 1);
         return;
+    }
+    UNCLEARED struct limit limit;
+    UNCLEARED char name[STORE_NAME_BYTES_MAX];
+    struct store_settlement of_shard = *settlement;
+    if (settlement->home->n_shards > 1) {
+        find_shard(&of_shard, &limit, name);
+        settlement = &of_shard;
     }
     context->names[0] = (struct seam_bytes){
         .ptr = context_keep(context, settlement->name, settlement->name_bytes),

@@ -36,14 +36,14 @@
 #include "tests/support/prng.h"
 
 enum {
-    TRACES = 2000,
+    TRACES = 1000,
     LIMITS = 5,
     KEYS = 2,
     COUNTERS = LIMITS * KEYS,
     WINDOWS = 128,
     GRANTS = 65536,
     STEPS_MAX = 80,
-    STEADY_TRACES = 40,
+    STEADY_TRACES = 16,
     STEADY_HOSTS = 5,
     COST_MAX = 3,
 };
@@ -493,7 +493,7 @@ static void laws_of_counting_ahead(void **context)
 
 enum {
     STEADY_RING = 64,
-    STEADY_WINDOWS = 8, /* counted; one goes before them */
+    STEADY_WINDOWS = 6, /* counted; one goes before them */
 };
 
 /* Load spread unevenly over hosts, evenly over time, as far over the limit as `tenths` say.
@@ -563,6 +563,43 @@ static void a_steady_fleet_gets_its_limit(void **context)
     measure("sync, token bucket", STORE_KIND_SYNC, LIMIT_TOKEN_BUCKET, 800);
 }
 
+/* ---- shards ---- */
+
+enum {
+    SHARDED_NODES = 8,
+    SHARDED_LIMIT = 2003, /* does not divide */
+};
+
+/* A fifth more than the limit is asked for, by all hosts, within one window. */
+static void shards_are_one_limit(void **context)
+{
+    static struct fleet_request ring[STEADY_RING];
+    struct limit limit = fixed(SHARDED_LIMIT, MONTH_US);
+    int64_t admitted = 0;
+    (void)context;
+    prng_init(&t.prng, prng_seed(20261130));
+    fleet_init(&t.fleet, prng_next(&t.prng), SHARDED_NODES, STEADY_HOSTS);
+    fleet_limit_init(&t.limits[0], &limit, "hot", false);
+    t.limits[0].home.n_shards = 8;
+    for (unsigned i = 0; i < SHARDED_LIMIT * 6 / 5 + STEADY_RING; i++) {
+        struct fleet_request *request = &ring[i % STEADY_RING];
+        admitted += request->take.is_allowed;
+        memset(request, 0, sizeof(*request));
+        if (i < SHARDED_LIMIT * 6 / 5) {
+            fleet_add(request, &t.limits[0], "k", 1);
+            fleet_ask(&t.fleet, some_host(), request);
+        }
+        sim_run(t.fleet.sim, 300);
+    }
+    for (unsigned i = 0; i < SHARDED_NODES; i++) {
+        print_message("node %u carried out %llu\n", i,
+                      (unsigned long long)sim_n_done(t.fleet.sim, i));
+    }
+    print_message("admitted %lld of %d\n", (long long)admitted, SHARDED_LIMIT);
+    fleet_fini(&t.fleet);
+    assert_in_range(admitted, SHARDED_LIMIT * 99 / 100, SHARDED_LIMIT);
+}
+
 static void tell_seed(int signal_number)
 {
     (void)fprintf(stderr, "a law was broken: SEED=%llu TRACES=1 replays it\n",
@@ -576,6 +613,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(laws_of_counting_ahead),
         cmocka_unit_test(a_steady_fleet_gets_its_limit),
+        cmocka_unit_test(shards_are_one_limit),
     };
     t.witness.see = see;
     log_start(LOG_LEVEL_ERROR); /* breakers have much to tell */

@@ -40,6 +40,7 @@ struct node {
     struct heard heard[SIM_HOSTS_MAX];
     enum sim_health health;
     int64_t skew_us;
+    uint64_t n_done; /* scripts */
 };
 
 /** A call on its way. The bytes are copies: the caller's may go. */
@@ -276,6 +277,7 @@ static void carry_out(struct flight *flight)
     struct node *node = &sim->nodes[flight->node];
     struct instant now = instant_add_us(sim->now, node->skew_us);
     sim->n_scripts[flight->script]++;
+    sim->nodes[flight->node].n_done++;
     flight->error = refusal(flight);
     if (flight->error != SEAM_ERROR_NONE) {
         flight->outcome = SEAM_ERROR;
@@ -767,6 +769,11 @@ int64_t sim_used(struct sim *sim, const struct limit *limit, const char *key)
         *node = &sim->nodes[sim->node_of[host_slot(&sim->hosts[0].seam, name)]];
     return centre_used(node->centre, limit, name,
                        instant_add_us(sim->now, node->skew_us));
+}
+
+uint64_t sim_n_done(const struct sim *sim, unsigned node)
+{
+    return sim->nodes[node].n_done;
 }
 
 uint64_t sim_n_scripts(const struct sim *sim, unsigned script)

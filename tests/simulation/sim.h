@@ -108,6 +108,9 @@ int64_t sim_used(struct sim *sim, const struct limit *limit, const char *key);
 /** Scripts that nodes carried out; of one kind. */
 uint64_t sim_n_scripts(const struct sim *sim, unsigned script);
 
+/** ... on one node. */
+uint64_t sim_n_done(const struct sim *sim, unsigned node);
+
 /** Calls that are under way. */
 unsigned sim_n_in_flight(const struct sim *sim);
 

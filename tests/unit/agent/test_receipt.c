@@ -22,7 +22,7 @@ static struct receipt_item largest(uint8_t id)
     struct receipt_item item = {
         .limit = {id},
         .amount = RULES_AMOUNT_MAX,
-        .place = INT64_C(9999999999999999),
+        .place = INT64_C(999999999999999999),
         .store = 'z',
     };
     return item;
@@ -78,7 +78,7 @@ static void place_that_could_not_be_read_is_not_written(void **context)
     struct receipt_item item = item_said;
     item.place = -1;
     assert_false(receipt_add(&text, &item));
-    item.place = INT64_C(10000000000000000);
+    item.place = INT64_C(1000000000000000000);
     assert_false(receipt_add(&text, &item));
     assert_int_equal(text.len, 0);
 }
@@ -101,7 +101,7 @@ static void anything_else_is_no_receipt(void **context)
         "AAEC-_8FBgcI:1000000001:30000000:l",
         "AAEC-_8FBgcI:10000000000:30000000:l",
         "AAEC-_8FBgcI:20:00:l",
-        "AAEC-_8FBgcI:20:10000000000000000:l",
+        "AAEC-_8FBgcI:20:1000000000000000000:l",
         "AAEC-_8FBgcI:20::l",
         "AAEC-_8FBgcI:20:30000000:",
         "AAEC-_8FBgcI:20:30000000:L",
