@@ -89,6 +89,7 @@ struct rules_ast_limit {
     struct rules_mark mark;
     struct rules_mark requests_mark;
     struct rules_mark per_mark;
+    struct rules_mark algorithm_mark; /* line 0: not given */
     enum rules_algorithm algorithm;
     int64_t requests;
     int64_t burst;
@@ -192,6 +193,9 @@ struct rules_file;
 /** @return the parts of its key that are the tag of a rule, bit by bit; 0: not all are */
 uint32_t rules_ast_tag_parts(const struct rules_ast *ast,
                              const struct rules_ast_rule *rule);
+
+/** @return the most that one request of a rule can take, now or when it is settled */
+int64_t rules_ast_largest_cost(const struct rules_ast_rule *rule);
 
 /** @return how many limits plans make */
 uint32_t rules_ast_variants(const struct rules_ast *ast);

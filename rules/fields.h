@@ -128,6 +128,14 @@ void rules_match_read(struct rules_parse *parse, const struct yamltree_node *nod
 void rules_tag_check(struct rules_parse *parse, const struct yamltree_node *node,
                      struct rules_ast_rule *rule);
 
+/** Report what the store of a rule does not go with. */
+void rules_store_check(struct rules_parse *parse, const struct rules_ast_rule *rule);
+
+/** Report shards of the rule's own, `node`, that it cannot have; drop those that come from
+ * `defaults`. */
+void rules_shards_check(struct rules_parse *parse, const struct yamltree_node *node,
+                        struct rules_ast_rule *rule);
+
 /** Report a charge that could settle nothing. `node`: where it stands. */
 void rules_charge_check(struct rules_parse *parse, const struct yamltree_node *node,
                         const struct rules_ast_rule *rule);

@@ -115,3 +115,15 @@ void rules_field_costs(struct rules_parse *parse, const struct yamltree_node *no
                                 &rule->costs[rule->n_costs++]);
     }
 }
+
+int64_t rules_ast_largest_cost(const struct rules_ast_rule *rule)
+{
+    int64_t most = rule->cost.max;
+
+    for (uint32_t i = 0; i < rule->n_costs; i++) {
+        most = rule->costs[i].cost > most ? rule->costs[i].cost : most;
+    }
+    return rule->charge.has_reserve && rule->charge.reserve > most
+               ? rule->charge.reserve
+               : most;
+}

@@ -18,6 +18,7 @@ struct limit_draft {
     enum rules_unit unit;
     bool has_algorithm;
     enum rules_algorithm algorithm;
+    struct rules_mark algorithm_mark;
     struct rules_mark per_mark;
     const struct yamltree_node *burst_node;
     const struct yamltree_node *timezone_node;
@@ -140,6 +141,7 @@ static void read_algorithm(struct rules_parse *parse, const struct yamltree_node
     for (int i = 0; i <= RULES_SLIDING_LOG; i++) {
         if (strcmp(node->text, rules_algorithm_name((enum rules_algorithm)i)) == 0) {
             draft->has_algorithm = true;
+            draft->algorithm_mark = node->mark;
             draft->algorithm = (enum rules_algorithm)i;
             return;
         }
@@ -317,6 +319,7 @@ static void limit_add(struct rules_parse *parse, const struct yamltree_node *nod
         .mark = node->mark,
         .requests_mark = draft.requests_mark,
         .per_mark = draft.per_mark,
+        .algorithm_mark = draft.algorithm_mark,
         .algorithm = algorithm_of(&draft),
         .requests = draft.requests,
         .burst = draft.burst > 0 ? draft.burst : draft.requests,

@@ -348,6 +348,8 @@ void rules_rule_read(struct rules_parse *parse, const struct yamltree_node *node
         rules_charge_check(parse, field_find(parse, node, "charge"), rule);
         plans_find(parse, node, rule);
         rules_tag_check(parse, yamltree_child(node, "tag"), rule);
+        rules_store_check(parse, rule);
+        rules_shards_check(parse, yamltree_child(node, "shards"), rule);
         required_check(parse, node);
     }
 }

@@ -150,17 +150,19 @@ void rules_tag_check(struct rules_parse *parse, const struct yamltree_node *node
 void rules_field_shards(struct rules_parse *parse, const struct yamltree_node *node,
                         void *into)
 {
+    struct rules_ast_rule *rule = into;
     int64_t n = 0;
 
-    (void)into; /* only redis splits counters */
+    rule->n_shards = 1;
     if (!rules_node_is(parse, node, YAMLTREE_SCALAR, "shards")) {
         return;
     }
-    if (rules_amount_parse(rules_node_bytes(node), &n) != RULES_UNITS_OK || n == 0) {
+    if (rules_amount_parse(rules_node_bytes(node), &n) != RULES_UNITS_OK || n == 0
+        || n > RULES_SHARDS_MAX) {
         RULES_FAIL(parse, node->mark, rules_code_bad_amount,
-                   "shards must be a whole number from 1, in digits");
-    } else if (n > 1) {
-        RULES_FAIL(parse, node->mark, rules_code_shards_not_allowed,
-                   "a counter of store: local is not split");
+                   "shards must be a whole number from 1 to %d, in digits",
+                   RULES_SHARDS_MAX);
+        return;
     }
+    rule->n_shards = (uint32_t)n;
 }

@@ -481,12 +481,6 @@ static void print_advertise(struct rules_printer *printer,
     yamlprint_string(&printer->yaml, rule->is_advertised ? "true" : "false");
 }
 
-static enum rules_said never_said(const struct rules_ast_rule *rule)
-{
-    (void)rule;
-    return RULES_IMPLIED;
-}
-
 static enum rules_said said_store(const struct rules_ast_rule *rule)
 {
     return said_if(rule->store != RULES_STORE_LOCAL);
@@ -547,11 +541,15 @@ static void print_tag(struct rules_printer *printer, const struct rules_ast_rule
     yamlflow_end(&flow);
 }
 
+static enum rules_said said_shards(const struct rules_ast_rule *rule)
+{
+    return said_if(rule->n_shards > 1);
+}
+
 static void print_shards(struct rules_printer *printer,
                          const struct rules_ast_rule *rule)
 {
-    (void)rule; /* nothing else is allowed so far */
-    yamlprint_number(&printer->yaml, 1);
+    yamlprint_number(&printer->yaml, rule->n_shards);
 }
 
 const struct rules_print_field rules_print_fields[RULES_PRINT_FIELDS] = {
@@ -577,7 +575,7 @@ const struct rules_print_field rules_print_fields[RULES_PRINT_FIELDS] = {
     {"store", true, said_store, print_store},
     {"on_store_failure", true, said_failure, print_failure},
     {"tag", true, said_tag, print_tag},
-    {"shards", true, never_said, print_shards},
+    {"shards", true, said_shards, print_shards},
     {"key_text", true, said_key_text, print_key_text},
 };
 

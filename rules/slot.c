@@ -60,8 +60,8 @@ bool rules_slot_is_same(const struct rules_ast *ast, const struct rules_ast_rule
     if (a == b) {
         return true;
     }
-    return a->n_key_parts > 0 && b->n_key_parts > 0
-           && a->is_key_hashed == b->is_key_hashed
+    return a->n_shards == 1 && b->n_shards == 1 && a->n_key_parts > 0
+           && b->n_key_parts > 0 && a->is_key_hashed == b->is_key_hashed
            && marked_are_equal(a, rules_slot_parts(ast, a), b,
                                rules_slot_parts(ast, b));
 }
@@ -83,7 +83,7 @@ static bool part_is_common(const struct rules_ast_part *part,
 bool rules_slot_mend(const struct rules_ast_rule *a, const struct rules_ast_rule *b,
                      uint32_t *slot)
 {
-    if (a->is_key_hashed != b->is_key_hashed) {
+    if (a->is_key_hashed != b->is_key_hashed || a->n_shards > 1 || b->n_shards > 1) {
         return false;
     }
     for (uint32_t i = 0; i < a->n_key_parts; i++) {

@@ -4,7 +4,8 @@
  * Model:     where a counter lies says its tag: the whole key, what of it the rule names
  *            by `tag`, or, without a key, the rule's name. Counters of two rules lie
  *            together where both tags are made of the same parts; then one call asks for
- *            both. What is said here is of requests that have the parts of both keys.
+ *            both. One that is split lies in the slots of its shards. What is said here is
+ *            of requests that have the parts of both keys.
  * Ownership: nothing is kept.
  * Threads:   no shared state.
  * Errors:    none.

@@ -6,10 +6,12 @@
 #include "rules/code.h"
 #include "rules/imply.h"
 #include "rules/slot.h"
+#include "rules/units.h"
 
 enum {
     SOON_DAYS = 7,
     SMALL_REQUESTS = 10, /* below, the weighting of a sliding window is too coarse */
+    OVERSHOOT_PERMYRIAD = 500, /* of a limit, that hosts may let through beyond it */
 };
 
 struct warner {
@@ -20,6 +22,7 @@ struct warner {
     int64_t n_steps;               /* left */
     bool *is_overridden;           /* of each rule: by another one that is in force */
     struct rules_mark policy_told; /* where the last useless one stands */
+    struct rules_mark lease_told;  /* the same of a store whose share is too large */
     bool is_cut_told;              /* more limits than a request can meet: said once */
 };
 
@@ -100,6 +103,21 @@ static void small_plans_check(struct warner *w, const struct rules_ast_rule *rul
     }
 }
 
+/** A window of a day or more. */
+static void calendar_check(struct warner *w, const struct rules_ast_rule *rule,
+                           const struct rules_ast_limit *limit)
+{
+    if (rule->store == RULES_STORE_LOCAL) {
+        WARN(w, limit->per_mark, rules_code_calendar_on_local,
+             "so long a count is kept by each host for itself, and only over a "
+             "restart where agent.yaml has a 'state_dir'");
+    } else if (rule->store == RULES_STORE_SYNC) {
+        WARN(w, limit->per_mark, rules_code_calendar_on_sync,
+             "so long a count should be exact, and hosts let more through before they "
+             "know of each other: 'store: redis' asks about each request");
+    }
+}
+
 static void limits_check(struct warner *w, const struct rules_ast_rule *rule)
 {
     for (uint32_t i = 0; i < rule->n_limits; i++) {
@@ -110,11 +128,8 @@ static void limits_check(struct warner *w, const struct rules_ast_rule *rule)
         } else {
             small_plans_check(w, rule, i);
         }
-        if (rule->store == RULES_STORE_LOCAL && limit->calendar.zone != NULL
-            && limit->calendar.unit >= RULES_DAY) {
-            WARN(w, limit->per_mark, rules_code_calendar_on_local,
-                 "so long a count is kept by each host for itself, and only over a "
-                 "restart where agent.yaml has a 'state_dir'");
+        if (limit->calendar.zone != NULL && limit->calendar.unit >= RULES_DAY) {
+            calendar_check(w, rule, limit);
         }
     }
 }
@@ -128,6 +143,75 @@ static void fleet_check(struct warner *w, const struct rules_ast_rule *rule)
              " through where the limit says %" PRId64,
              w->place.n_hosts, w->place.n_hosts * rule->limits[0].requests,
              rule->limits[0].requests);
+    }
+}
+
+/** @return the least that a limit admits, also by a plan; 0: nothing in some plan */
+static int64_t least_size(const struct rules_ast_rule *rule, uint32_t idx)
+{
+    int64_t least = rule->limits[idx].burst;
+
+    for (uint32_t i = 0; i < rule->n_plans; i++) {
+        const struct rules_ast_plan *plan = &rule->plans[i];
+
+        if (!plan->is_unlimited && plan->numbers[idx].burst < least) {
+            least = plan->numbers[idx].burst;
+        }
+    }
+    return least;
+}
+
+/** Two intervals of its rate, and a request of each other host, as a share of a limit. */
+static int64_t sync_overshoot(const struct warner *w,
+                              const struct rules_ast_limit *limit, int64_t size)
+{
+    int64_t span_us = 2 * w->place.sync_interval_us;
+    int64_t of_rate = span_us < limit->per_us ? 10000 * span_us / limit->per_us : 10000;
+
+    return of_rate + 10000 * (w->place.n_hosts - 1) / size;
+}
+
+static void sync_check(struct warner *w, const struct rules_ast_rule *rule)
+{
+    char span[RULES_SPAN_TEXT_BYTES_MAX];
+
+    rules_span_print(w->place.sync_interval_us, span);
+    for (uint32_t i = 0; i < rule->n_limits; i++) {
+        const struct rules_ast_limit *limit = &rule->limits[i];
+        int64_t size = least_size(rule, i);
+        int64_t overshoot = size > 0 ? sync_overshoot(w, limit, size) : 0;
+
+        if (overshoot > OVERSHOOT_PERMYRIAD) {
+            WARN(w, limit->requests_mark, rules_code_store_overshoot,
+                 "hosts that hear of each other each %s let %" PRId64
+                 "%% and more through beyond this limit: 'store: redis' is exact",
+                 span, overshoot / 100);
+        }
+    }
+}
+
+/** One that stands in `defaults` is told once. */
+static void lease_check(struct warner *w, const struct rules_ast_rule *rule)
+{
+    char share[RULES_SPAN_TEXT_BYTES_MAX];
+
+    if (w->place.lease_permyriad > OVERSHOOT_PERMYRIAD
+        && rules_mark_compare(rule->store_mark, w->lease_told) != 0) {
+        rules_share_print(w->place.lease_permyriad, share);
+        WARN(w, rule->store_mark, rules_code_store_overshoot,
+             "hosts that hold %s of a limit in blocks let so much through beyond it: "
+             "agent.yaml has 'lease: {share: 5%%}' for less",
+             share);
+        w->lease_told = rule->store_mark;
+    }
+}
+
+static void store_check(struct warner *w, const struct rules_ast_rule *rule)
+{
+    if (rule->store == RULES_STORE_LEASE) {
+        lease_check(w, rule);
+    } else if (rule->store == RULES_STORE_SYNC) {
+        sync_check(w, rule);
     }
 }
 
@@ -425,11 +509,18 @@ static bool is_plain(const struct rules_ast_rule *rule)
            && !rule->charge.is_settled;
 }
 
+/** Whether what a rule lets through never exceeds its limits. */
+static bool is_exact(const struct rules_ast_rule *rule)
+{
+    return rule->store == RULES_STORE_LOCAL || rule->store == RULES_STORE_REDIS;
+}
+
 /** Whether `strict` refuses all that `lenient` would refuse, where both match. */
 static bool is_stricter(const struct warner *w, const struct rules_ast_rule *strict,
                         const struct rules_ast_rule *lenient)
 {
     return strict->mode == RULES_ENFORCE && strict->store == lenient->store
+           && is_exact(strict)
            && (strict->action == RULES_REJECT || strict->action == RULES_BLOCK)
            && lenient->soft_permyriad == 0 && is_plain(strict) && is_plain(lenient)
            && lenient->cost.min <= strict->cost.min && keys_are_equal(strict, lenient)
@@ -551,6 +642,7 @@ static void rule_check(struct warner *w, const struct rules_ast_rule *rule)
     plans_check(w, rule);
     limits_check(w, rule);
     fleet_check(w, rule);
+    store_check(w, rule);
     claim_check(w, rule);
     policy_check(w, rule);
 }

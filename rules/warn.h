@@ -22,6 +22,8 @@ struct rules_warn_place {
     int64_t now_s;   /* Unix time */
     int64_t n_hosts; /* that count for themselves: 1 and more */
     bool is_cluster; /* counters that are shared lie in slots of a Redis Cluster */
+    int32_t lease_permyriad; /* of a limit, that hosts hold in blocks of store: lease */
+    int64_t sync_interval_us; /* between exchanges of store: sync */
 };
 
 /** Add a warning to `diags` for each doubt about a file. */

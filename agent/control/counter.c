@@ -67,9 +67,10 @@ static void print_remote(const struct asked *asked, const struct rules_limit *li
     char text[RULES_KEY_TEXT_BYTES_MAX];
     (void)rules_key_text(key, text);
     (void)fprintf(asked->out,
-                  "limit=%s algorithm=%s size=%" PRId64 " store=redis key=%s\n",
+                  "limit=%s algorithm=%s size=%" PRId64 " store=%s key=%s\n",
                   limit->name, rules_algorithm_name(limit->algorithm),
-                  asked->set->limits[limit->idx].limit.size, text);
+                  asked->set->limits[limit->idx].limit.size,
+                  rules_store_name(limit->rule->store), text);
 }
 
 static bool is_asked(const struct asked *asked, const struct rules_limit *limit)

@@ -25,12 +25,13 @@ static json_t *wait_of(int64_t us)
     return us >= LIMIT_WAIT_US_MAX ? json_null() : json_integer(us);
 }
 
-static bool put_answer(json_t *limit, const struct explanation *e, unsigned i)
+static bool put_answer(json_t *limit, const struct explanation *e,
+                       const struct rules_rule *rule, unsigned i)
 {
     const struct store_charge *charge = &e->request.take.charges[i];
     const struct limit_answer *held = &e->request.take.held[i];
     if (charge->home != NULL) { /* which is not asked: taken as untouched */
-        return put(limit, "store", json_string("redis"));
+        return put(limit, "store", json_string(rules_store_name(rule->store)));
     }
     return put(limit, "used", json_integer(charge->limit->size - held->remaining))
            && put(limit, "remaining", json_integer(held->remaining))
@@ -51,7 +52,7 @@ static json_t *limit_of(const struct explanation *e, const struct rules_limit *l
               && put(object, "requests", json_integer(limit->requests))
               && put(object, "per_us", json_integer(limit->per_us))
               && put(object, "size", json_integer(decided->limit.size))
-              && (charge < 0 || put_answer(object, e, (unsigned)charge));
+              && (charge < 0 || put_answer(object, e, limit->rule, (unsigned)charge));
     if (!ok) {
         json_decref(object);
         return NULL;

@@ -80,16 +80,17 @@ static void print_policy(const struct rules_limit *limit, FILE *out)
                   limit->requests, per);
 }
 
-static void print_answer(const struct explanation *e, unsigned i, FILE *out)
+static void print_answer(const struct explanation *e, const struct rules_rule *rule,
+                         unsigned i, FILE *out)
 {
     const struct store_charge *charge = &e->request.take.charges[i];
     const struct limit_answer *held = &e->request.take.held[i];
     int64_t size = charge->limit->size;
     if (charge->home != NULL) {
         (void)fprintf(out,
-                      "    at most %" PRId64 " at once; counted in Redis, which is not "
-                      "asked: taken as untouched\n",
-                      size);
+                      "    at most %" PRId64 " at once; counted in Redis (store: %s), "
+                      "which is not asked: taken as untouched\n",
+                      size, rules_store_name(rule->store));
         return;
     }
     (void)fprintf(out,
@@ -178,7 +179,7 @@ static void print_hit(const struct explanation *e, const struct rules_explained 
         print_policy(&rule->hit.limits[i], out);
         (void)fputs("\n", out);
         if (first >= 0) {
-            print_answer(e, (unsigned)first + i, out);
+            print_answer(e, rule->rule, (unsigned)first + i, out);
         }
     }
     if (rule->hit.n_limits < rule->rule->n_limits) {

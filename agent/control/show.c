@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "rules/units.h"
+#include "rules/words.h"
 
 #include "agent/control/counter.h"
 #include "agent/control/explain.h"
@@ -258,6 +259,14 @@ static void print_mode(const struct rules_rule *rule, FILE *out)
     }
 }
 
+static void print_store(const struct rules_rule *rule, FILE *out)
+{
+    (void)fprintf(out, " store=%s", rules_store_name(rule->store));
+    if (rule->n_shards > 1) {
+        (void)fprintf(out, " shards=%" PRIu32, rule->n_shards);
+    }
+}
+
 static void show_rule_lines(const void *context, const struct runtime_args *args,
                             FILE *out)
 {
@@ -270,6 +279,7 @@ static void show_rule_lines(const void *context, const struct runtime_args *args
         (void)fprintf(out, "rule=%s limits=%" PRIu32 " expired=%s", rule->name,
                       rule->n_limits, rule->is_expired ? "yes" : "no");
         print_mode(rule, out);
+        print_store(rule, out);
         print_outcomes(&metrics, rule, out);
         (void)fprintf(out, " owner=%s\n", rule->owner != NULL ? rule->owner : "-");
     }

@@ -38,7 +38,7 @@ static const char *const fields[][8] = {
     {"action: warn", "action: degrade", "action: block", "action: reject"},
     {"mode: shadow", "mode: enforce", "mode: {enforce: 0.5%}"},
     {"advertise: false", "advertise: true"},
-    {"store: local"},
+    {"store: redis", "store: redis", "store: lease", "store: sync", "store: local"},
     {"on_store_failure: open", "on_store_failure: closed", "on_store_failure: local",
      "on_store_failure: {local: 33.33%}", "on_store_failure: {local: 100%}"},
     {"tag: [tenant]", "tag: []"},
@@ -72,6 +72,9 @@ static const char *const limits[] = {
     "limit: {requests: 7, per: 1500ms, algorithm: fixed_window}",
     "limit: {requests: 7, per: 1h, burst: 7}",
     "limit: {requests: 7, per: 1h, burst: 19}",
+    "limit: {requests: 6400, per: 1s}",
+    "limit: {requests: 6400, per: 1s}, store: redis, shards: 32",
+    "limit: {requests: 1000000, per: 1h, burst: 1000}",
     "limit: {requests: 7, per: month, timezone: UTC}",
     "limit: {requests: 7, per: week}",
     "limit: {requests: 0, per: 1s}, expires: 2030-01-01",
@@ -193,7 +196,7 @@ static unsigned part_make(struct prng *prng, struct text *text, unsigned n_parts
                  5));
     }
     if (prng_below(prng, 2) == 0) {
-        add(text, "defaults: { shards: 1");
+        add(text, "defaults: { shards: %u", 1U << prng_below(prng, 7));
         fields_add(prng, text, ", ");
         add(text, "}\n");
     }
@@ -264,7 +267,8 @@ static bool rule_is_same(const struct rules_rule *a, const struct rules_rule *b)
            && a->enforced_permyriad == b->enforced_permyriad
            && a->is_expired == b->is_expired && a->is_settled == b->is_settled
            && a->is_keyed == b->is_keyed && a->is_key_hashed == b->is_key_hashed
-           && a->tag_parts == b->tag_parts
+           && a->tag_parts == b->tag_parts && a->store == b->store
+           && a->n_shards == b->n_shards
            && a->on_store_failure.policy == b->on_store_failure.policy
            && a->on_store_failure.share_permyriad == b->on_store_failure.share_permyriad
            && a->is_advertised == b->is_advertised && a->n_limits == b->n_limits;

@@ -66,6 +66,22 @@ static void limit_print(const struct rules_limit *limit, FILE *out)
     (void)fprintf(out, "\n");
 }
 
+/** Where its counters are, if not on each host. */
+static void store_print(const struct rules_rule *rule, FILE *out)
+{
+    static const char *const texts[] = {
+        [RULES_STORE_LOCAL] = "",
+        [RULES_STORE_REDIS] = " redis",
+        [RULES_STORE_LEASE] = " lease",
+        [RULES_STORE_SYNC] = " sync",
+    };
+
+    (void)fputs(texts[rule->store], out);
+    if (rule->n_shards != 1) {
+        (void)fprintf(out, " in %u", rule->n_shards);
+    }
+}
+
 static void set_print(const struct rules_set *set, FILE *out)
 {
     (void)fprintf(out, "domain %s, %u rules, %u limits\n", rules_set_domain(set),
@@ -73,12 +89,14 @@ static void set_print(const struct rules_set *set, FILE *out)
     for (uint32_t i = 0; i < rules_set_n_rules(set); i++) {
         const struct rules_rule *rule = rules_set_rule(set, i);
 
-        (void)fprintf(out, "%s owner=%s %s%s%s%s\n", rule->name,
+        (void)fprintf(out, "%s owner=%s %s%s%s%s", rule->name,
                       rule->owner != NULL ? rule->owner : "-",
                       rule->mode == RULES_SHADOW ? "shadow" : "enforce",
                       rule->is_keyed ? " keyed" : "",
                       rule->is_advertised ? " shown" : "",
                       rule->is_settled ? " settled" : "");
+        store_print(rule, out);
+        (void)fputc('\n', out);
         for (uint32_t j = 0; j < rule->n_limits; j++) {
             limit_print(&rule->limits[j], out);
         }

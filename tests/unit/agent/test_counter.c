@@ -108,9 +108,9 @@ static void what_is_in_redis_is_only_named(void **context)
         decider_init(&f->decider,
                      "version: 1\ndomain: d\nrules:\n"
                      "  - {name: a, key: [user], limit: {requests: 5, per: 60s}, "
-                     "store: redis}\n"));
+                     "store: sync}\n"));
     assert_string_equal(show(f, 1, "user=ann", NULL),
-                        "limit=a algorithm=sliding_window size=5 store=redis "
+                        "limit=a algorithm=sliding_window size=5 store=sync "
                         "key=user=ann\n");
 }
 

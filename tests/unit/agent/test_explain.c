@@ -199,12 +199,13 @@ static void redis_is_not_asked(void **context)
     assert_true(decider_init(&f->decider,
                              "version: 1\ndomain: d\nrules:\n"
                              "  - {name: a, key: [], limit: {requests: 5, per: 60s}, "
-                             "store: redis}\n"));
+                             "store: lease}\n"));
     EXPLAIN(f, "path=/a");
-    assert_has(f, "    at most 5 at once; counted in Redis, which is not asked: ");
+    assert_has(f,
+               "    at most 5 at once; counted in Redis (store: lease), which is not ");
     assert_null(strstr(f->answer, "remaining 5"));
     EXPLAIN(f, "--json", "path=/a");
-    assert_has(f, "\"store\": \"redis\"");
+    assert_has(f, "\"store\": \"lease\"");
     assert_null(strstr(f->answer, "\"remaining\""));
 }
 

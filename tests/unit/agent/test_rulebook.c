@@ -739,10 +739,17 @@ static void nothing_is_served_without_good_rules(void **context)
 static void counters_in_redis_need_one(void **context)
 {
     (void)context;
-    write_rules(
-        "version: 1\ndomain: api\nrules:\n"
-        "  - {name: a, key: [k], limit: {requests: 5, per: 60s}, store: redis}\n");
-    assert_null(rulebook_open(f.path, f.dir, WORKERS, NULL));
+    static const char *const stores[] = {"sync", "lease", "redis"};
+    char text[256];
+    for (size_t i = 0; i < ARRAY_LEN(stores); i++) {
+        (void)snprintf(text, sizeof(text),
+                       "version: 1\ndomain: api\nrules:\n"
+                       "  - {name: a, key: [k], limit: {requests: 5, per: 60s}, "
+                       "store: %s}\n",
+                       stores[i]);
+        write_rules(text);
+        assert_null(rulebook_open(f.path, f.dir, WORKERS, NULL));
+    }
     f.book = rulebook_open(f.path, f.dir, WORKERS, "rl");
     assert_non_null(f.book);
 }

@@ -136,6 +136,8 @@ static const char HOMES[] =
     "- { name: asked, key: [key], limit: { requests: 10, per: 60s }, store: redis }\n"
     "- { name: leased, key: [key], limit: { requests: 10, per: 60s }, store: lease,\n"
     "    plans: { gold: 10x } }\n"
+    "- { name: split, key: [key], limit: { requests: 400, per: 60s }, store: redis,\n"
+    "    shards: 4 }\n"
     "- { name: exchanged, key: [key], limit: { requests: 10, per: 60s }, store: sync }\n";
 
 static const struct decide_home *home_of(const struct decide_set *set, const char *name)
@@ -157,6 +159,7 @@ static void each_store_has_its_kind(void **context)
     assert_null(home_of(set, "here"));
     assert_int_equal(home_of(set, "asked")->home.kind, STORE_KIND_REDIS);
     assert_int_equal(home_of(set, "asked")->home.n_shards, 1);
+    assert_int_equal(home_of(set, "split")->home.n_shards, 4);
     assert_int_equal(home_of(set, "leased")->home.kind, STORE_KIND_LEASE);
     assert_int_equal(home_of(set, "exchanged")->home.kind, STORE_KIND_SYNC);
     const struct decide_limit

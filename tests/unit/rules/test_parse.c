@@ -185,9 +185,53 @@ static const struct fault faults[] = {
     {WITH("  tag: [ip, user]\n"), "tag-not-in-key", 7, 8},
     {KEY("[a | b]\n  tag: [a]"), "tag-not-in-key", 7, 8},
     {WITH("  tag: [a, b, c, d, e, f, g]\n"), "too-many-key-parts", 7, 8},
-    {WITH("  shards: 2\n"), "shards-not-allowed", 7, 11},
+    {WITH("  shards: 65\n"), "bad-amount", 7, 11},
     {WITH("  shards: 0\n"), "bad-amount", 7, 11},
     {WITH("  shards: [1]\n"), "bad-type", 7, 11},
+    {LIMIT("{requests: 9, per: 1s, algorithm: sliding_log}\n  store: lease"),
+     "algorithm-not-allowed", 6, 44},
+    {LIMIT("{requests: 9, per: 1s, algorithm: leaky_bucket}\n  store: lease"),
+     "algorithm-not-allowed", 6, 44},
+    {LIMIT("{requests: 9, per: 1s, algorithm: sliding_log}\n  store: sync"),
+     "algorithm-not-allowed", 6, 44},
+    {LIMIT("{requests: 9, per: 1s, algorithm: leaky_bucket}\n  store: sync"),
+     "algorithm-not-allowed", 6, 44},
+    {LIMIT("{requests: 9, per: minute}\n  store: lease"), "calendar-not-allowed", 6,
+     29},
+    {LIMIT(
+         "{requests: 9, per: 1s}\n  store: sync\n  charge: {after: response, when: {status: 401}}"),
+     "settling-not-allowed", 8, 11},
+    {LIMIT("{requests: 900, per: 1s}\n  store: local\n  shards: 2"),
+     "shards-not-allowed", 8, 11},
+    {LIMIT("{requests: 900, per: 1s}\n  store: lease\n  shards: 2"),
+     "shards-not-allowed", 8, 11},
+    {LIMIT("{requests: 900, per: 1s}\n  store: sync\n  shards: 2"),
+     "shards-not-allowed", 8, 11},
+    {LIMIT("{requests: 900, per: 1s}\n  store: redis\n  tag: [ip]\n  shards: 2"),
+     "shards-not-allowed", 9, 11},
+    {LIMIT(
+         "{requests: 900, per: 1s, algorithm: sliding_log}\n  store: redis\n  shards: 2"),
+     "shards-not-allowed", 8, 11},
+    {LIMIT("{requests: 399, per: 1s}\n  store: redis\n  shards: 4"), "shards-too-small",
+     8, 11},
+    {LIMIT("{requests: 9999, per: 1s, burst: 399}\n  store: redis\n  shards: 4"),
+     "shards-too-small", 8, 11},
+    {LIMIT("{requests: 399, per: 1s, burst: 9999}\n  store: redis\n  shards: 4"),
+     "shards-too-small", 8, 11},
+    {LIMIT(
+         "{requests: 4000, per: 1s}\n  store: redis\n  plans: {a: 5x, b: 399}\n  shards: 4"),
+     "shards-too-small", 9, 11},
+    {LIMIT("{requests: 999, per: 1s}\n  store: redis\n  cost: 250\n  shards: 2"),
+     "shards-too-small", 9, 11},
+    {LIMIT(
+         "{requests: 999, per: 1s}\n  store: redis\n  costs: [{match: , cost: 250}]\n  shards: 2"),
+     "shards-too-small", 9, 11},
+    {LIMIT(
+         "{requests: 999, per: 1s}\n  store: redis\n  charge: {after: response, reserve: 250}\n  shards: 2"),
+     "shards-too-small", 9, 11},
+    {LIMIT(
+         "{requests: 1000000000, per: 1s}\n  store: redis\n  cost: {from: rows, max: 1000000000}\n  shards: 64"),
+     "shards-too-small", 9, 11},
     {WITH("  key_text: secret\n"), "bad-choice", 7, 13},
     {WITH("  lmit: {}\n"), "unknown-field", 7, 3},
     {WITH("- name: a\n"), "duplicate-name", 7, 9},
@@ -543,6 +587,57 @@ static void test_large_faults(void **state)
     assert_int_equal(diags.n_errors, 1);
 }
 
+static uint32_t shards_of(const char *text)
+{
+    struct rules_set *set = load_good(text);
+    uint32_t n = rules_set_rule(set, 0)->n_shards;
+
+    rules_set_free(set);
+    return n;
+}
+
+/** Shards of `defaults` are for the rules that can have them. */
+static void test_shards_by_default(void **state)
+{
+    (void)state;
+    assert_int_equal(shards_of(WITH("")), 1);
+    assert_int_equal(shards_of(LIMIT("{requests: 400, per: 1s}\n  store: redis\n"
+                                     "  shards: 3")),
+                     3);
+    assert_int_equal(shards_of(LIMIT("{requests: 400, per: 1s}\n"
+                                     "defaults: {store: redis, shards: 4}")),
+                     4);
+    assert_int_equal(shards_of(LIMIT("{requests: 400, per: 1s}\n  shards: 1\n"
+                                     "defaults: {store: redis, shards: 4}")),
+                     1);
+    assert_int_equal(shards_of(LIMIT("{requests: 399, per: 1s}\n"
+                                     "defaults: {store: redis, shards: 4}")),
+                     1);
+    assert_int_equal(shards_of(LIMIT("{requests: 400, per: 1s}\n  tag: [ip]\n"
+                                     "defaults: {store: redis, shards: 4}")),
+                     1);
+    assert_int_equal(shards_of(LIMIT("{requests: 400, per: 1s}\n  store: lease\n"
+                                     "defaults: {shards: 4}")),
+                     1);
+}
+
+/** Who splits too finely is told how far it goes. */
+static void test_shards_mend(void **state)
+{
+    (void)state;
+    load_bad(bytes_of(LIMIT("{requests: 350, per: 1s}\n  store: redis\n  shards: 4")));
+    assert_string_equal(diags.kept[0].text,
+                        "the limit is 350, and each shard needs 100: at most 3 shards");
+    load_bad(bytes_of(LIMIT("{requests: 900, per: 1s}\n  store: redis\n"
+                            "  cost: 400\n  plans: {a: 1599}\n  shards: 2")));
+    assert_string_equal(diags.kept[0].text,
+                        "the limit is 900, and each shard needs 800: leave shards out");
+    load_bad(bytes_of(LIMIT("{requests: 9000, per: 1s}\n  store: redis\n"
+                            "  cost: 400\n  plans: {a: 1599}\n  shards: 2")));
+    assert_string_equal(diags.kept[0].text,
+                        "plan a is 1599, and each shard needs 800: leave shards out");
+}
+
 /** Out of memory is in test_set.c, files of clients in test_clients.c, stores in test_rulebook.c; every other code is
  * provoked here. */
 static void test_every_code(void **state)
@@ -611,6 +706,19 @@ static void test_good(void **state)
         WITH("  on_store_failure: {local: 50%}\n  key_text: hashed\n  shards: 1\n"),
         WITH("  on_store_failure: open\n  tag: [ip]\n"),
         WITH("defaults: {tag: [user], on_store_failure: closed}\n"),
+        LIMIT(
+            "{requests: 9, per: 1s}\n  store: lease\n  charge: {after: response, when: {status: 401}}"),
+        LIMIT("{requests: 9, per: 1s, burst: 20}\n  store: lease"),
+        LIMIT("{requests: 9, per: day}\n  store: sync"),
+        LIMIT("{requests: 9, per: 1s, algorithm: fixed_window}\n  store: sync"),
+        LIMIT(
+            "{requests: 400, per: 1s, burst: 400}\n  store: redis\n  plans: {a: 400, b: unlimited}\n  shards: 4"),
+        LIMIT(
+            "{requests: 6400, per: 1s, algorithm: leaky_bucket}\n  store: redis\n  shards: 64"),
+        LIMIT("{requests: 1000, per: 1s}\n  store: redis\n  cost: 250\n  shards: 2"),
+        LIMIT(
+            "{requests: 0, per: 1s}\n  store: redis\n  expires: 2030-01-01\n  shards: 2"),
+        LIMIT("{requests: 9, per: 1s}\n  store: lease\ndefaults: {shards: 4}"),
         WITH("  costs: []\nrequire: [cost, limits]\n"),
         LIMITS("[{name: a, requests: 1, per: 1s, algorithm: leaky_bucket}, " TIER(
             "b") "]"
@@ -645,7 +753,8 @@ int main(void)
         cmocka_unit_test(test_faults),       cmocka_unit_test(test_included_faults),
         cmocka_unit_test(test_large_faults), cmocka_unit_test(test_every_code),
         cmocka_unit_test(test_all_at_once),  cmocka_unit_test(test_nearest_spans),
-        cmocka_unit_test(test_good),
+        cmocka_unit_test(test_good),         cmocka_unit_test(test_shards_by_default),
+        cmocka_unit_test(test_shards_mend),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -9,6 +9,7 @@
 static struct rules_diags diags;
 static bool is_seen[RULES_WARNINGS_COUNT];
 static bool is_cluster;
+static int32_t lease_permyriad = 500;
 
 static void codes_note(void)
 {
@@ -26,7 +27,9 @@ static const char *warned(const char *text, int64_t n_hosts)
     static char out[4096];
     struct rules_warn_place place = {.now_s = NOW_S,
                                      .n_hosts = n_hosts,
-                                     .is_cluster = is_cluster};
+                                     .is_cluster = is_cluster,
+                                     .lease_permyriad = lease_permyriad,
+                                     .sync_interval_us = 100000};
     struct rules_file *file;
     size_t n = 0;
 
@@ -208,6 +211,76 @@ static void test_policies(void **state)
         "3:policy-unused ");
 }
 
+/* One rule of a store, with these fields beside name and key. */
+static const char *warned_store(const char *store, const char *fields, int64_t n_hosts)
+{
+    static char text[4096];
+
+    (void)snprintf(text, sizeof text,
+                   "rules:\n- {name: a, key: [], store: %s,\n  %s}\n", store, fields);
+    return warned(text, n_hosts);
+}
+
+static void test_sync(void **state)
+{
+    (void)state;
+    assert_string_equal(warned_store("sync", "limit: {requests: 100, per: 4s}", 1), "");
+    assert_string_equal(warned_store("sync", "limit: {requests: 100, per: 3s}", 1),
+                        "5:store-overshoot ");
+    assert_non_null(strstr(diags.kept[0].text, "each 100ms let 6% and more"));
+    assert_string_equal(warned_store("sync", "limit: {requests: 100, per: 1ms}", 1),
+                        "5:store-overshoot ");
+    assert_non_null(strstr(diags.kept[0].text, "let 100% and more"));
+    assert_string_equal(warned_store("redis", "limit: {requests: 100, per: 1s}", 9),
+                        "");
+    /* A request of each other host. */
+    assert_string_equal(warned_store("sync", "limit: {requests: 60, per: 1h}", 4), "");
+    assert_string_equal(warned_store("sync", "limit: {requests: 59, per: 1h}", 4),
+                        "5:store-overshoot ");
+    assert_string_equal(warned_store("sync", "limit: {requests: 1, per: 1h, burst: 60}",
+                                     4),
+                        "");
+    assert_string_equal(warned_store("sync",
+                                     "limit: {requests: 100, per: 1h}, review_by: "
+                                     "2030-01-01, plans: {a: 59, b: unlimited}",
+                                     4),
+                        "5:store-overshoot ");
+    assert_string_equal(warned_store("sync",
+                                     "limit: {requests: 0, per: 1s}, expires: "
+                                     "2030-01-01",
+                                     4),
+                        "");
+}
+
+static void test_long_windows(void **state)
+{
+    (void)state;
+    assert_string_equal(warned_store("sync", "limit: {requests: 100, per: day}", 1),
+                        "5:calendar-on-sync ");
+    assert_string_equal(warned_store("sync", "limit: {requests: 100, per: hour}", 1),
+                        "");
+    assert_string_equal(warned_store("sync", "limit: {requests: 100, per: 7d}", 1), "");
+    assert_string_equal(warned_store("redis", "limit: {requests: 100, per: day}", 1),
+                        "");
+}
+
+static void test_lease(void **state)
+{
+    static const char rules[] =
+        "defaults: {store: lease}\nrules:\n"
+        "- {name: a, key: [], limit: {requests: 999, per: 1s}}\n"
+        "- {name: b, key: [], limit: {requests: 999, per: 2s}}\n"
+        "- {name: c, key: [], limit: {requests: 999, per: 3s},\n"
+        "   store: lease}\n";
+
+    (void)state;
+    assert_string_equal(warned(rules, 3), "");
+    lease_permyriad = 501;
+    assert_string_equal(warned(rules, 3), "3:store-overshoot 8:store-overshoot ");
+    assert_non_null(strstr(diags.kept[0].text, "hold 5.01% of"));
+    lease_permyriad = 500;
+}
+
 static void test_overridden(void **state)
 {
     (void)state;
@@ -282,6 +355,29 @@ static void test_stricter(void **state)
                                "   limit: {requests: 30, per: 1s}}\n",
                                1),
                         "6:shadowed-rule ");
+}
+
+/** Of what hosts count ahead one may refuse where the other does not. */
+static void test_stricter_of_store(void **state)
+{
+    static const struct {
+        const char *store;
+        const char *want;
+    } stores[] = {{"local", "6:shadowed-rule "},
+                  {"redis", "6:shadowed-rule "},
+                  {"lease", ""},
+                  {"sync", ""}};
+    char text[256];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof stores / sizeof stores[0]; i++) {
+        (void)snprintf(text, sizeof text,
+                       "defaults: {store: %s}\nrules:\n"
+                       "- {name: a, key: [t], limit: {requests: 99, per: 1h}}\n"
+                       "- {name: b, key: [t], limit: {requests: 99, per: 1h}}\n",
+                       stores[i].store);
+        assert_string_equal(warned(text, 1), stores[i].want);
+    }
 }
 
 static void test_many(void **state)
@@ -362,6 +458,15 @@ static void test_slots(void **state)
     assert_string_equal(warned_slots("key: [t, u, v], tag: [t, u]",
                                      "key: [t, u, v], tag: [t]"),
                         told);
+    /* A counter in shards has no tag, and lies in several slots. */
+    assert_string_equal(
+        warned("defaults: {store: redis, advertise: false}\n"
+               "rules:\n"
+               "- {name: a, limit: {requests: 200, per: 1s}, key: [t],\n"
+               "   shards: 2}\n"
+               "- {name: b, limit: {requests: 10, per: 2s}, key: [t, u]}\n",
+               1),
+        "");
     /* There is no mend where keys have nothing in common. */
     assert_string_equal(warned_slots("key: [t]", "key: [u]"), "");
     assert_string_equal(warned_slots("key: [t]", "key: []"), "");
@@ -390,11 +495,20 @@ static void test_slots(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_slots),      cmocka_unit_test(test_times),
-        cmocka_unit_test(test_ends),       cmocka_unit_test(test_limits),
-        cmocka_unit_test(test_keys),       cmocka_unit_test(test_policies),
-        cmocka_unit_test(test_overridden), cmocka_unit_test(test_stricter),
-        cmocka_unit_test(test_many),       cmocka_unit_test(test_every_warning),
+        cmocka_unit_test(test_slots),
+        cmocka_unit_test(test_times),
+        cmocka_unit_test(test_ends),
+        cmocka_unit_test(test_limits),
+        cmocka_unit_test(test_keys),
+        cmocka_unit_test(test_policies),
+        cmocka_unit_test(test_overridden),
+        cmocka_unit_test(test_stricter),
+        cmocka_unit_test(test_stricter_of_store),
+        cmocka_unit_test(test_many),
+        cmocka_unit_test(test_sync),
+        cmocka_unit_test(test_long_windows),
+        cmocka_unit_test(test_lease),
+        cmocka_unit_test(test_every_warning),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
