@@ -158,6 +158,8 @@ static bool read_config(struct check_options *options, struct stores *stores)
     options->is_redis_missing = options->config_path != NULL && !config.redis.is_given;
     options->is_cluster = config.redis.mode == REDIS_CLUSTER;
     options->prefix = config.redis.prefix;
+    options->lease_share = config.lease_share;
+    options->sync_interval_us = config.sync_interval_us;
     if (options->load.n_hosts == 0) {
         options->load.n_hosts = config.n_nodes > 0 ? config.n_nodes : 1;
     }

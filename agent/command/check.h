@@ -17,6 +17,7 @@
 
 #include "agent/base.h"
 #include "agent/command/check_against.h"
+#include "agent/command/check_bound.h"
 #include "agent/command/check_redis.h"
 #include "agent/command/check_redis_size.h"
 #include "agent/command/check_size.h"
@@ -33,11 +34,22 @@ struct check_options {
     const char *prefix;                /* of keys there */
     const struct redis_options *redis; /* to be asked; NULL: it is not */
     struct check_load load;            /* n_hosts 0: what agent.yaml says */
+    int32_t lease_share;               /* as agent.yaml says, like the next */
+    int64_t sync_interval_us;
     bool asks_redis;
     bool is_strict;
     bool wants_json;
     bool wants_help;
 };
+
+static inline struct check_fleet check_fleet_of(const struct check_options *options)
+{
+    return (struct check_fleet){
+        .n_hosts = options->load.n_hosts,
+        .lease_share = options->lease_share,
+        .sync_interval_us = options->sync_interval_us,
+    };
+}
 
 /** A file that was read, and what was found in it. */
 struct check_file {

@@ -162,6 +162,13 @@ static void write_store(const struct rules_ast *ast, const struct rules_ast_rule
     (void)fputs(rules_store_name(rule->store), out);
 }
 
+static void write_shards(const struct rules_ast *ast, const struct rules_ast_rule *rule,
+                         FILE *out)
+{
+    (void)ast;
+    (void)fprintf(out, "%" PRIu32, rule->n_shards);
+}
+
 static void write_failure(const struct rules_ast *ast,
                           const struct rules_ast_rule *rule, FILE *out)
 {
@@ -190,6 +197,7 @@ static const struct {
     {"key_text", write_key_text},
     {"tag", write_tag},
     {"store", write_store},
+    {"shards", write_shards},
     {"on_store_failure", write_failure},
 };
 
@@ -301,6 +309,17 @@ static void compare_limit_field(struct comparer *c, const struct pair *pair,
     }
 }
 
+/* Whether counters are in the same place: in Redis stores share them, and the name of one
+ * says more there than its limit. */
+static bool place_is_same(const struct rules_rule *from, const struct rules_rule *to)
+{
+    if (from->store == RULES_STORE_LOCAL || to->store == RULES_STORE_LOCAL) {
+        return from->store == to->store;
+    }
+    return from->tag_parts == to->tag_parts && from->is_key_hashed == to->is_key_hashed
+           && from->n_shards == to->n_shards;
+}
+
 static bool counters_go_on(const struct comparer *c, const struct pair *pair,
                            uint32_t old_idx, uint32_t new_idx)
 {
@@ -309,7 +328,7 @@ static bool counters_go_on(const struct comparer *c, const struct pair *pair,
     const struct rules_rule *to = rules_set_rule(c->new_side->set,
                                                  (uint32_t)(pair->new_rule
                                                             - c->new_side->ast->rules));
-    return pair->old_rule->store == pair->new_rule->store
+    return place_is_same(from, to)
            && memcmp(from->limits[old_idx].id, to->limits[new_idx].id,
                      RULES_LIMIT_ID_BYTES)
                   == 0;

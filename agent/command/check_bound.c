@@ -7,16 +7,9 @@
 #include "agent/command/words.h"
 #include "agent/store/fallback.h"
 
-int64_t check_largest_cost(const struct rules_ast_rule *rule)
-{
-    int64_t most = rule->cost.max;
-    for (uint32_t i = 0; i < rule->n_costs; i++) {
-        most = rule->costs[i].cost > most ? rule->costs[i].cost : most;
-    }
-    return rule->charge.has_reserve && rule->charge.reserve > most
-               ? rule->charge.reserve
-               : most;
-}
+enum {
+    LEASE_BLOCK_MIN = 2 /* below, nothing is leased */
+};
 
 /* As many as an empty bucket takes: one that goes on, and those that drain in time. */
 static int64_t leaky_size(const struct rules_ast_limit *limit, int64_t requests)
@@ -54,9 +47,82 @@ void check_bound_find(const struct rules_ast_limit *limit,
     }
 }
 
+static int64_t lesser(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static void lease_find(const struct check_numbers *numbers,
+                       const struct check_fleet *fleet, struct check_ahead *ahead)
+{
+    int64_t most = lesser(numbers->requests, numbers->burst);
+    int64_t held = most * fleet->lease_share / FALLBACK_SHARE_WHOLE;
+    int64_t block = held / fleet->n_hosts;
+    *ahead = (struct check_ahead){0, 0};
+    if (block >= LEASE_BLOCK_MIN) {
+        *ahead = (struct check_ahead){.beyond = held, .of_host = block};
+    }
+}
+
+/* Each host may let a request through that finds nothing left of its part. */
+static void sync_find(const struct rules_ast_rule *rule,
+                      const struct check_numbers *numbers,
+                      const struct check_fleet *fleet, struct check_ahead *ahead)
+{
+    int64_t request = lesser(rules_ast_largest_cost(rule), numbers->burst);
+    int64_t part = numbers->burst / fleet->n_hosts;
+    ahead->beyond = numbers->burst + fleet->n_hosts * request;
+    ahead->of_host = part > request ? part : request;
+}
+
+bool check_ahead_find(const struct rules_ast_rule *rule,
+                      const struct check_numbers *numbers,
+                      const struct check_fleet *fleet, struct check_ahead *ahead)
+{
+    if (numbers->requests == 0) {
+        return false;
+    }
+    switch (rule->store) {
+    case RULES_STORE_LEASE:
+        lease_find(numbers, fleet, ahead);
+        return true;
+    case RULES_STORE_SYNC:
+        sync_find(rule, numbers, fleet, ahead);
+        return true;
+    case RULES_STORE_LOCAL:
+    case RULES_STORE_REDIS:
+        break;
+    }
+    return false;
+}
+
+void check_ahead_print(const struct rules_ast_rule *rule,
+                       const struct check_ahead *ahead, const struct check_fleet *fleet,
+                       FILE *out)
+{
+    char span[RULES_SPAN_TEXT_BYTES_MAX];
+    if (rule->store == RULES_STORE_SYNC) {
+        rules_span_print(2 * fleet->sync_interval_us, span);
+        (void)fprintf(out,
+                      "beyond that what comes within %s, at most %" PRId64
+                      "; through one host at most %" PRId64 " at once",
+                      span, ahead->beyond, ahead->of_host);
+    } else if (ahead->beyond == 0) {
+        (void)fputs(
+            "too small for blocks: each request asks Redis, so nothing beyond that",
+            out);
+    } else {
+        (void)fprintf(out,
+                      "beyond that at most %" PRId64
+                      " that hosts hold in blocks, and %" PRId64
+                      " for each that dies or is cut off",
+                      ahead->beyond, ahead->of_host);
+    }
+}
+
 bool check_has_policy(const struct rules_ast_rule *rule)
 {
-    return rule->store == RULES_STORE_REDIS || rule->store == RULES_STORE_LEASE;
+    return rule->store != RULES_STORE_LOCAL;
 }
 
 /* What a policy refuses only where the rule would. */
@@ -72,7 +138,7 @@ static void fallback_find(const struct rules_ast_rule *rule,
                           const struct check_numbers *numbers, int64_t n_hosts,
                           struct check_bound *bound)
 {
-    int64_t largest_cost = check_largest_cost(rule);
+    int64_t largest_cost = rules_ast_largest_cost(rule);
     int64_t tick_us = rules_tick_us(limit->per_us);
     struct fallback fallback;
     struct limit bucket;

@@ -30,12 +30,27 @@ struct check_bound {
     int64_t steady; /* in a span of `per` under steady load */
 };
 
-/** @return the most that one request of a rule can take */
-int64_t check_largest_cost(const struct rules_ast_rule *rule);
-
 void check_bound_find(const struct rules_ast_limit *limit,
                       const struct check_numbers *numbers, int64_t largest_cost,
                       struct check_bound *bound);
+
+/** How hosts share what they count together. */
+struct check_fleet {
+    int64_t n_hosts;
+    int32_t lease_share;      /* agent.yaml's lease, in 1/10000 */
+    int64_t sync_interval_us; /* its sync */
+};
+
+/** What hosts let through before all of them know, with store lease or sync. */
+struct check_ahead {
+    int64_t beyond;  /* the bound of the algorithm; of lease 0: nothing is leased */
+    int64_t of_host; /* lease: in the blocks of one; sync: at once through one */
+};
+
+/** @return whether there is such a thing; not of store local and redis, and of limits of 0 */
+bool check_ahead_find(const struct rules_ast_rule *rule,
+                      const struct check_numbers *numbers,
+                      const struct check_fleet *fleet, struct check_ahead *ahead);
 
 /** What becomes of requests while the store of their rule fails. */
 enum check_failure {
@@ -61,6 +76,11 @@ enum check_failure check_failure_find(const struct rules_ast_rule *rule,
 /** Write a bound in words, of `n_hosts` that count for themselves. */
 void check_bound_print(const struct rules_ast_limit *limit,
                        const struct check_bound *bound, int64_t n_hosts, FILE *out);
+
+/** Write the same in words. */
+void check_ahead_print(const struct rules_ast_rule *rule,
+                       const struct check_ahead *ahead, const struct check_fleet *fleet,
+                       FILE *out);
 
 /** Write in words what goes through while a store fails. */
 void check_failure_print(const struct rules_ast_limit *limit,

@@ -155,9 +155,12 @@ static bool find_size(struct check *check)
 /* What is to be said of a file that is right. @return false when memory ran out */
 static bool find_in_rules(struct check *check)
 {
-    struct rules_warn_place place = {.now_s = check->now_s,
-                                     .n_hosts = check->options.load.n_hosts,
-                                     .is_cluster = check->options.is_cluster};
+    struct rules_warn_place place = {
+        .now_s = check->now_s,
+        .n_hosts = check->options.load.n_hosts,
+        .is_cluster = check->options.is_cluster,
+        .lease_permyriad = check->options.lease_share,
+        .sync_interval_us = check->options.sync_interval_us};
     rules_warn(check->file, &place, check->files[CHECK_RULES].diags);
     return find_size(check) && find_in_clients(check)
            && (check->old_file == NULL || compare(check));

@@ -103,6 +103,25 @@ static void set_failure(const struct writer *w, json_t *object,
     }
 }
 
+/* What hosts let through before all of them know. */
+static void set_ahead(const struct writer *w, json_t *object,
+                      const struct rules_ast_rule *rule,
+                      const struct check_numbers *numbers)
+{
+    struct check_fleet fleet = check_fleet_of(&w->check->options);
+    struct check_ahead ahead;
+    if (!check_ahead_find(rule, numbers, &fleet, &ahead)) {
+        return;
+    }
+    document_set_number(w->document, object, "beyond", ahead.beyond);
+    if (rule->store == RULES_STORE_LEASE) {
+        document_set_number(w->document, object, "block", ahead.of_host);
+        return;
+    }
+    document_set_number(w->document, object, "beyond_us", 2 * fleet.sync_interval_us);
+    document_set_number(w->document, object, "at_once_on_one_host", ahead.of_host);
+}
+
 /* The numbers of a limit, and what they let through. */
 static void set_numbers(const struct writer *w, json_t *object,
                         const struct rules_ast_rule *rule,
@@ -120,8 +139,9 @@ static void set_numbers(const struct writer *w, json_t *object,
     set_per(w, object, limit);
     document_set_text(w->document, object, "algorithm",
                       words_algorithm(limit->algorithm));
-    check_bound_find(limit, numbers, check_largest_cost(rule), &bound);
+    check_bound_find(limit, numbers, rules_ast_largest_cost(rule), &bound);
     set_bound(w, object, "most", &bound, 1);
+    set_ahead(w, object, rule, numbers);
     if (check_has_policy(rule)) {
         set_failure(w, object, rule, limit, numbers);
     }
@@ -165,6 +185,9 @@ static void set_what(const struct writer *w, json_t *object,
     set_written(w, object, "cost", rule, words_cost);
     set_written(w, object, "charge", rule, words_charge);
     document_set_text(w->document, object, "store", rules_store_name(rule->store));
+    if (rule->n_shards > 1) {
+        document_set_number(w->document, object, "shards", rule->n_shards);
+    }
     if (check_has_policy(rule)) {
         set_written(w, object, "on_store_failure", rule, write_failure);
     }

@@ -67,7 +67,7 @@ static size_t name_bytes(const struct sizer *s, const struct rules_ast_rule *rul
 static void add_limit(struct sizer *s, const struct rules_ast_rule *rule,
                       const struct rules_ast_limit *limit)
 {
-    int64_t n_keys = rule->n_key_parts > 0 ? s->load->n_keys : 1;
+    int64_t n_keys = (rule->n_key_parts > 0 ? s->load->n_keys : 1) * rule->n_shards;
     int64_t n_events = 0;
     if (limit->algorithm == RULES_SLIDING_LOG) {
         int64_t per_s = (limit->per_us + US_PER_S - 1) / US_PER_S;

@@ -120,17 +120,31 @@ static void print_failure(const struct printer *p, const struct rules_ast_rule *
     end(p);
 }
 
+/* Since hosts count ahead of what all count together. */
+static void print_ahead(const struct printer *p, const struct rules_ast_rule *rule,
+                        const struct check_numbers *numbers)
+{
+    struct check_fleet fleet = check_fleet_of(&p->check->options);
+    struct check_ahead ahead;
+    if (check_ahead_find(rule, numbers, &fleet, &ahead)) {
+        begin(p, "");
+        check_ahead_print(rule, &ahead, &fleet, p->out);
+        end(p);
+    }
+}
+
 static void print_bound(const struct printer *p, const struct rules_ast_rule *rule,
                         const struct rules_ast_limit *limit,
                         const struct check_numbers *numbers)
 {
     int64_t n_hosts = p->check->options.load.n_hosts;
     struct check_bound bound;
-    check_bound_find(limit, numbers, check_largest_cost(rule), &bound);
+    check_bound_find(limit, numbers, rules_ast_largest_cost(rule), &bound);
     begin(p, "");
     (void)fputs(bound_of(rule), p->out);
     check_bound_print(limit, &bound, 1, p->out);
     end(p);
+    print_ahead(p, rule, numbers);
     if (check_has_policy(rule)) {
         print_failure(p, rule, limit, numbers);
     }
@@ -210,6 +224,9 @@ static void print_store(const struct printer *p, const struct rules_ast_rule *ru
     };
     begin(p, "store");
     (void)fputs(stores[rule->store], p->out);
+    if (rule->n_shards > 1) {
+        (void)fprintf(p->out, ", in %" PRIu32 " shards", rule->n_shards);
+    }
     end(p);
     if (check_has_policy(rule)) {
         begin(p, "failure");

@@ -263,7 +263,7 @@ static struct limit bucket_make(const struct outage *o)
     struct check_bound whole;
     struct fallback fallback;
     struct limit bucket;
-    check_bound_find(limit, &o->numbers, check_largest_cost(&o->rule), &whole);
+    check_bound_find(limit, &o->numbers, rules_ast_largest_cost(&o->rule), &whole);
     struct limit own = {.requests = o->numbers.requests,
                         .size = whole.at_once,
                         .per_ticks = limit->per_us / rules_tick_us(limit->per_us),

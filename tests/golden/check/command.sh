@@ -50,6 +50,19 @@ printf 'redis: {addresses: [a:1]}\ndeadline_ms: 20\n' >"$work/with_redis.yaml"
 expect 0 "redis" "$work/redis.yaml" -c "$work/with_redis.yaml"
 expect 1 "[spoe-timeout]" "$work/redis.yaml" -c "$work/with_redis.yaml" --spoe "$spoe"
 
+# What it says of the stores that count ahead.
+for store in lease sync; do
+    sed "s/store: redis/store: $store/; s/60,/6000,/" "$work/redis.yaml" >"$work/$store.yaml"
+    expect 1 "store: $store, and agent.yaml has no 'redis'" "$work/$store.yaml" -c "$work/agent.yaml"
+done
+printf 'redis: {addresses: [a:1]}\nnodes: 3\nlease: {share: 20%%}\nsync: {interval: 2s}\n' >"$work/ahead.yaml"
+expect 0 "beyond that at most 300 that hosts hold in blocks, and 300 for each" "$work/lease.yaml"
+expect 0 "beyond that at most 1200 that hosts hold in blocks, and 400 for each" "$work/lease.yaml" -c "$work/ahead.yaml"
+expect 0 "hold 20% of a limit" "$work/lease.yaml" -c "$work/ahead.yaml"
+expect 0 "what comes within 200ms, at most 6001; through one host at most 6000 at once" "$work/sync.yaml"
+expect 0 "what comes within 4s, at most 6003; through one host at most 2000 at once" "$work/sync.yaml" -c "$work/ahead.yaml"
+expect 0 "hear of each other each 2s let 6% and more" "$work/sync.yaml" -c "$work/ahead.yaml"
+
 expect 0 "calls     at most 1000 a second, 1 for each request" "$work/redis.yaml" --keys 10 --rate 1000
 expect 0 "primaries 1, busy" "$work/redis.yaml" --keys 10 --rate 1000
 expect 0 "primaries 38, busy for half of the time at most: that is a cluster" "$work/redis.yaml" --keys 10 --rate 1000000

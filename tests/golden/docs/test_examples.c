@@ -54,7 +54,9 @@ static void expect_found(const char *path, const char *spoe_path, const char *wa
     struct check check;
     struct check_options options = {.path = path,
                                     .spoe_path = spoe_path,
-                                    .load.n_hosts = 1};
+                                    .load.n_hosts = 1,
+                                    .lease_share = 500,
+                                    .sync_interval_us = 100000};
     char codes[1024] = "";
     size_t n = 0;
     assert_true(check_init(&check, &options, NOW_S));
@@ -87,6 +89,7 @@ static const struct {
     {"rules/examples/everything.yaml", NULL,
      "claimed-key claimed-key calendar-on-local claimed-key no-end no-end"},
     {"rules/examples/export_quota.yaml", shipped_spoe, "calendar-on-local"},
+    {"rules/examples/fleet.yaml", NULL, ""},
     {"rules/examples/global_cap.yaml", NULL, ""},
     {"rules/examples/ipv6.yaml", shipped_spoe, "only-addresses"},
     {"rules/examples/lists.yaml", shipped_spoe, ""},
