@@ -62,7 +62,7 @@ static void scripts_set_clock(struct trace_target *target, struct instant now)
     (void)now;
 }
 
-static void scripts_wait(struct trace_target *target)
+static bool scripts_wait(struct trace_target *target)
 {
     (void)target;
     for (unsigned i = 0; i < t.n_sent; i++) {
@@ -74,6 +74,7 @@ static void scripts_wait(struct trace_target *target)
         }
     }
     t.n_sent = 0;
+    return true;
 }
 
 static int start(void **context)

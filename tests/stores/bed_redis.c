@@ -42,6 +42,25 @@ void bed_redis_start(struct bed *bed, struct seam *seam, struct instant now)
     bed->target.n_steps = STEPS;
 }
 
+uint64_t bed_redis_n_failed(void)
+{
+    static const enum health_count counts[] = {
+        HEALTH_TIMEOUTS,    HEALTH_UNSENT,       HEALTH_LOST,           HEALTH_ERRORS,
+        HEALTH_POLICY_OPEN, HEALTH_SETTLES_LOST, HEALTH_GIVE_BACKS_LOST};
+    uint64_t n = 0;
+    for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
+        n += health_get(host.health, counts[i]);
+    }
+    return n;
+}
+
+void bed_redis_revive(struct instant now)
+{
+    for (unsigned i = 0; i < SEAM_NODES_MAX; i++) {
+        breaker_init(&host.health->breakers[i], 0, now);
+    }
+}
+
 void bed_redis_stop(struct bed *bed)
 {
     assert_int_equal(redis_store_n_under_way(bed->target.store), 0);

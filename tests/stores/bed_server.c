@@ -30,6 +30,7 @@ static struct {
     struct router_driver driver;
     bool is_driving;
     struct clock_seam clock;
+    uint64_t n_failed; /* so far */
 } t;
 
 static void set_clock(struct trace_target *target, struct instant now)
@@ -38,13 +39,17 @@ static void set_clock(struct trace_target *target, struct instant now)
     t.clock.now = now; /* goes with each call */
 }
 
-static void wait_for_none(struct trace_target *target)
+static bool wait_for_none(struct trace_target *target)
 {
     struct instant began = clock_now();
     while (redis_store_n_under_way(target->store) > 0) {
         (void)ev_run(t.driver.loop, EVRUN_ONCE);
         assert_true(instant_diff_us(clock_now(), began) < PATIENCE_US);
     }
+    uint64_t n_failed = bed_redis_n_failed();
+    bool is_good = n_failed == t.n_failed;
+    t.n_failed = n_failed;
+    return is_good;
 }
 
 static void run(struct bed *bed)
@@ -103,6 +108,13 @@ static void connect_all(void)
     }
 }
 
+static void revive(struct trace_target *target)
+{
+    (void)target;
+    connect_all();
+    bed_redis_revive(t.clock.now);
+}
+
 static void drive(struct bed *bed)
 {
     const struct instant now = {.us = BED_START_US};
@@ -114,6 +126,7 @@ static void drive(struct bed *bed)
     bed->target.depth = TRACE_DEPTH_MAX; /* those of one slot are with one node */
     bed->target.set_clock = set_clock;
     bed->target.wait = wait_for_none;
+    bed->target.revive = revive;
 }
 
 static void start_server(struct bed *bed)

@@ -30,13 +30,14 @@ static void set_clock(struct trace_target *target, struct instant now)
 }
 
 /* The network takes no time. */
-static void wait_for_none(struct trace_target *target)
+static bool wait_for_none(struct trace_target *target)
 {
     sim_run(sim, 0);
     assert_int_equal(redis_store_n_under_way(target->store), 0);
     if (++n_waits % WAITS == 0) {
         sim_run(sim, TRACE_DEADLINE_US + US_PER_S);
     }
+    return true;
 }
 
 static void stall(struct bed *bed, bool is_stalled)

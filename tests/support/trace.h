@@ -13,7 +13,9 @@
  *            with the next step.
  * Ownership: a target is the caller's.
  * Threads:   one.
- * Errors:    fail the test, with the step and both answers.
+ * Errors:    fail the test, with the step and both answers. Where a server of a busy machine
+ *            does not answer for a second, what it has charged is not known: the trace is
+ *            given up, and another begun, at most TRACE_GIVEN_UP_MAX times.
  * Limits:    TRACE_DEPTH_MAX steps under way.
  */
 #ifndef TESTS_SUPPORT_TRACE_H
@@ -25,7 +27,8 @@
 #include "agent/store/store.h"
 
 enum {
-    TRACE_DEPTH_MAX = 50
+    TRACE_DEPTH_MAX = 50,
+    TRACE_GIVEN_UP_MAX = 5,
 };
 
 /** For takes of which nothing is to be late. */
@@ -39,8 +42,10 @@ struct trace_target {
     unsigned n_steps; /* of each law, where STEPS in the environment does not say */
     /* Of what is begun from now on its counters' clock says this. */
     void (*set_clock)(struct trace_target *target, struct instant now);
-    /* Until nothing is under way. */
-    void (*wait)(struct trace_target *target);
+    /* Until nothing is under way. @return whether all came to pass */
+    bool (*wait)(struct trace_target *target);
+    /* ... where not: until it answers again; NULL: it always does. */
+    void (*revive)(struct trace_target *target);
     /* Whether an answer that differs is good all the same; NULL: none is. */
     bool (*tolerates)(const struct store_take *want, const struct store_take *got,
                       unsigned charge);
