@@ -152,6 +152,35 @@ void redis_move_end(const struct redis_move *move)
     set_slot(move->from, move->slot, "node", move->to_id);
 }
 
+static unsigned long long offset_in(const char *info, const char *name)
+{
+    const char *at = strstr(info, name);
+    return at != NULL ? strtoull(at + strlen(name), NULL, 10) : 0;
+}
+
+void redis_process_wait_for_replica(const struct redis_process *primary)
+{
+    struct instant began = clock_now();
+    char info[8192];
+    unsigned long long here = 1;
+    unsigned long long there = 0;
+    while (here != there) {
+        assert_false(is_over(began));
+        pause_ms(20);
+        assert_true(
+            redis_process_tell(primary, "info replication", info, sizeof(info)));
+        here = offset_in(info, "master_repl_offset:");
+        there = offset_in(info, ",offset="); /* of the only one */
+    }
+}
+
+void redis_cluster_wait_for_replicas(const struct redis_cluster *cluster)
+{
+    for (unsigned i = 0; i < REDIS_CLUSTER_PRIMARIES; i++) {
+        redis_process_wait_for_replica(&cluster->nodes[i]);
+    }
+}
+
 /* Asked for again and again: votes may collide, and a try that failed is given up. */
 void redis_cluster_promote(const struct redis_process *node)
 {

@@ -51,6 +51,10 @@ void redis_move_begin(struct redis_move *move, const struct redis_process *from,
 void redis_move_keys(const struct redis_move *move);
 void redis_move_end(const struct redis_move *move);
 
+/** Wait until replicas have all that primaries had written. */
+void redis_cluster_wait_for_replicas(const struct redis_cluster *cluster);
+void redis_process_wait_for_replica(const struct redis_process *primary);
+
 /** Let a replica take over. */
 void redis_cluster_promote(const struct redis_process *node);
 

@@ -67,6 +67,26 @@ static int connect_to(unsigned port)
     return fd;
 }
 
+/* How long a reply is as its first bytes have it, where that says it. */
+static size_t reply_length(const char *reply, size_t len)
+{
+    const char *end = memchr(reply, '\n', len);
+    bool is_bulk = end != NULL && reply[0] == '$' && reply[1] != '-';
+    return is_bulk ? (size_t)(end + 1 - reply) + strtoul(reply + 1, NULL, 10) + 2 : len;
+}
+
+static size_t receive(int fd, char *reply, size_t reply_bytes)
+{
+    size_t len = 0;
+    ssize_t n = 0;
+    do {
+        n = recv(fd, reply + len, reply_bytes - 1 - len, 0);
+        len += n > 0 ? (size_t)n : 0;
+    } while (n > 0 && len < reply_bytes - 1 && len < reply_length(reply, len));
+    reply[len] = '\0';
+    return len;
+}
+
 bool redis_process_tell(const struct redis_process *process, const char *command,
                         char *reply, size_t reply_bytes)
 {
@@ -76,10 +96,10 @@ bool redis_process_tell(const struct redis_process *process, const char *command
     if (fd < 0) {
         return false;
     }
-    ssize_t n = send(fd, line, (size_t)len, MSG_NOSIGNAL) == len
-                    ? recv(fd, reply, reply_bytes - 1, 0)
-                    : -1;
-    reply[n > 0 ? n : 0] = '\0';
+    reply[0] = '\0';
+    size_t n = send(fd, line, (size_t)len, MSG_NOSIGNAL) == len
+                   ? receive(fd, reply, reply_bytes)
+                   : 0;
     (void)close(fd);
     return n > 0;
 }
