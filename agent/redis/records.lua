@@ -5,7 +5,7 @@
 --   amount, place  4 and 8: what a lease took and where; 0 of an exchange
 --   ends_us        8: when it ends
 --
--- Numbers are read as what they may be at most: text may be anything.
+-- Numbers are read as what they may be at most, and ends are put right: text may be anything.
 local BYTES, RECORDS_MAX = 32, 256
 local AMOUNT_MAX = COUNT_MAX / 2
 local KEPT_US_MAX = 60e6 -- an end beyond this: the clock was stepped back
@@ -19,7 +19,8 @@ local function place_at(records, at)
 end
 
 local function ends_at(records, at)
-    return min(struct.unpack('>I8', records, at + 24), NUMBER_MAX)
+    local ends = struct.unpack('>I8', records, at + 24)
+    return ends
 end
 
 local function last_end(records)

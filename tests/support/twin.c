@@ -12,19 +12,9 @@
 enum {
     STATE_BYTES_MAX = 17,
     WORDS = 4, /* EVALSHA, the script, the number of keys, the argument */
-    KEYS_MAX = SCRIPT_LEASE_KEYS_MAX,
-    NUMBERS_MAX = SCRIPT_LEASE_REPLY_NUMBERS_MAX, /* the longest of all replies */
 };
 
-enum {
-    TAKE = 0,
-    SETTLE,
-    LEASE,
-    SYNC,
-    SCRIPTS_N,
-};
-
-static const struct script *const scripts[2][SCRIPTS_N] = {
+static const struct script *const scripts[2][TWIN_SCRIPTS_N] = {
     [TWIN_SERVER] = {&script_take, &script_settle, &script_lease, &script_sync},
     [TWIN_TEST] = {&script_take_at, &script_settle_at, &script_lease_at,
                    &script_sync_at},
@@ -46,8 +36,8 @@ void twin_start(struct twin *twin)
 {
     *twin = (struct twin){0};
     redis_server_start(&twin->server);
-    for (int i = 0; i < 2 * SCRIPTS_N; i++) {
-        load(twin, scripts[i / SCRIPTS_N][i % SCRIPTS_N]);
+    for (int i = 0; i < 2 * TWIN_SCRIPTS_N; i++) {
+        load(twin, scripts[i / TWIN_SCRIPTS_N][i % TWIN_SCRIPTS_N]);
     }
 }
 
@@ -56,27 +46,26 @@ void twin_stop(struct twin *twin)
     redis_server_stop(&twin->server);
 }
 
-/* `now` goes with it on the clock of tests only. */
-static void send_call(struct twin *twin, const struct script *script,
-                      const struct twin_key *keys, unsigned n_keys,
-                      const struct twin_key *argument, const struct instant *now)
+void twin_send(struct twin *twin, enum twin_clock clock, const struct twin_call *call)
 {
-    const char *words[WORDS + KEYS_MAX + 1] = {"EVALSHA", script->sha1};
-    size_t lengths[WORDS + KEYS_MAX + 1] = {7, strlen(script->sha1)};
+    const char *sha1 = scripts[clock][call->script]->sha1;
+    const char *words[WORDS + TWIN_KEYS_MAX + 1] = {"EVALSHA", sha1};
+    size_t lengths[WORDS + TWIN_KEYS_MAX + 1] = {7, strlen(sha1)};
     char number[8];
     char time[24];
     int n = 2;
     words[n] = number;
-    lengths[n++] = (size_t)snprintf(number, sizeof(number), "%u", n_keys);
-    for (unsigned i = 0; i < n_keys; i++) {
-        words[n] = keys[i].text;
-        lengths[n++] = keys[i].len;
+    lengths[n++] = (size_t)snprintf(number, sizeof(number), "%u", call->n_keys);
+    for (unsigned i = 0; i < call->n_keys; i++) {
+        words[n] = call->keys[i].text;
+        lengths[n++] = call->keys[i].len;
     }
-    words[n] = argument->text;
-    lengths[n++] = argument->len;
-    if (now != NULL) {
+    words[n] = call->argument.text;
+    lengths[n++] = call->argument.len;
+    if (clock == TWIN_TEST) { /* its time goes with it */
         words[n] = time;
-        lengths[n++] = (size_t)snprintf(time, sizeof(time), "%lld", (long long)now->us);
+        lengths[n++] = (size_t)snprintf(time, sizeof(time), "%lld",
+                                        (long long)call->now.us);
     }
     assert_int_equal(redisAppendCommandArgv(twin->server.context, n, words, lengths),
                      REDIS_OK);
@@ -87,10 +76,10 @@ void twin_send_take(struct twin *twin, enum twin_clock clock,
 {
     uint8_t bytes[SCRIPT_TAKE_BYTES_MAX];
     size_t len = script_encode_take(take, bytes);
-    const struct twin_key argument = {(const char *)bytes, len};
     assert_in_range(len, 1, sizeof(bytes));
-    send_call(twin, scripts[clock][TAKE], keys, take->n_charges, &argument,
-              clock == TWIN_TEST ? &take->now : NULL);
+    const struct twin_call call = {
+        TWIN_TAKE, keys, take->n_charges, {(const char *)bytes, len}, take->now};
+    twin_send(twin, clock, &call);
 }
 
 void twin_send_settlement(struct twin *twin, enum twin_clock clock,
@@ -99,19 +88,18 @@ void twin_send_settlement(struct twin *twin, enum twin_clock clock,
 {
     uint8_t bytes[SCRIPT_SETTLEMENT_BYTES_MAX];
     size_t len = script_encode_settlement(settlement, bytes);
-    const struct twin_key argument = {(const char *)bytes, len};
-    send_call(twin, scripts[clock][SETTLE], key, 1, &argument,
-              clock == TWIN_TEST ? &settlement->now : NULL);
+    const struct twin_call call = {
+        TWIN_SETTLE, key, 1, {(const char *)bytes, len}, settlement->now};
+    twin_send(twin, clock, &call);
 }
 
-/* The numbers of the next reply; returns how many. */
-static size_t get_numbers(struct twin *twin, int64_t *numbers)
+size_t twin_get(struct twin *twin, int64_t *numbers)
 {
     redisReply *reply = redis_server_next_reply(&twin->server);
     if (reply->type != REDIS_REPLY_ARRAY) {
         fail_msg("%s", reply->str);
     }
-    assert_in_range(reply->elements, 1, NUMBERS_MAX);
+    assert_in_range(reply->elements, 1, TWIN_NUMBERS_MAX);
     for (size_t i = 0; i < reply->elements; i++) {
         assert_int_equal(reply->element[i]->type, REDIS_REPLY_INTEGER);
         numbers[i] = reply->element[i]->integer;
@@ -123,16 +111,16 @@ static size_t get_numbers(struct twin *twin, int64_t *numbers)
 
 void twin_get_take(struct twin *twin, struct store_take *take)
 {
-    int64_t numbers[NUMBERS_MAX];
-    size_t n = get_numbers(twin, numbers);
+    int64_t numbers[TWIN_NUMBERS_MAX];
+    size_t n = twin_get(twin, numbers);
     assert_int_equal(script_decode_take(numbers, n, take, &twin->repairs), SCRIPT_OK);
 }
 
 bool twin_get_settled(struct twin *twin)
 {
-    int64_t numbers[NUMBERS_MAX];
+    int64_t numbers[TWIN_NUMBERS_MAX];
     unsigned n_changed = 0;
-    size_t n = get_numbers(twin, numbers);
+    size_t n = twin_get(twin, numbers);
     assert_int_equal(script_decode_settlements(numbers, n, 1, &n_changed,
                                                &twin->repairs),
                      SCRIPT_OK);
@@ -146,16 +134,16 @@ void twin_send_lease(struct twin *twin, enum twin_clock clock, struct twin_from 
     uint8_t bytes[SCRIPT_LEASE_BYTES_MAX];
     size_t len = script_encode_lease(from.host, from.kept_ms, from.now, orders,
                                      n_orders, bytes);
-    const struct twin_key argument = {(const char *)bytes, len};
-    send_call(twin, scripts[clock][LEASE], keys, n_orders, &argument,
-              clock == TWIN_TEST ? &from.now : NULL);
+    const struct twin_call call = {
+        TWIN_LEASE, keys, n_orders, {(const char *)bytes, len}, from.now};
+    twin_send(twin, clock, &call);
 }
 
 void twin_get_lease(struct twin *twin, const struct script_lease_order *orders,
                     unsigned n_orders, struct script_lease_reply *replies)
 {
-    int64_t numbers[NUMBERS_MAX];
-    size_t n = get_numbers(twin, numbers);
+    int64_t numbers[TWIN_NUMBERS_MAX];
+    size_t n = twin_get(twin, numbers);
     assert_int_equal(script_decode_lease(numbers, n, orders, n_orders, replies,
                                          &twin->repairs),
                      SCRIPT_OK);
@@ -168,16 +156,16 @@ void twin_send_sync(struct twin *twin, enum twin_clock clock, struct twin_from f
     uint8_t bytes[SCRIPT_SYNC_BYTES_MAX];
     size_t len = script_encode_sync(from.host, from.kept_ms, from.now, orders, n_orders,
                                     bytes);
-    const struct twin_key argument = {(const char *)bytes, len};
-    send_call(twin, scripts[clock][SYNC], keys, n_orders, &argument,
-              clock == TWIN_TEST ? &from.now : NULL);
+    const struct twin_call call = {
+        TWIN_SYNC, keys, n_orders, {(const char *)bytes, len}, from.now};
+    twin_send(twin, clock, &call);
 }
 
 void twin_get_sync(struct twin *twin, const struct script_sync_order *orders,
                    unsigned n_orders, struct script_sync_reply *replies)
 {
-    int64_t numbers[NUMBERS_MAX];
-    size_t n = get_numbers(twin, numbers);
+    int64_t numbers[TWIN_NUMBERS_MAX];
+    size_t n = twin_get(twin, numbers);
     assert_int_equal(script_decode_sync(numbers, n, orders, n_orders, replies,
                                         &twin->repairs),
                      SCRIPT_OK);

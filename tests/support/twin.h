@@ -28,6 +28,19 @@ enum twin_clock {
     TWIN_TEST,       /* support/clock.lua: the time is the `now` of the call */
 };
 
+enum twin_script {
+    TWIN_TAKE = 0,
+    TWIN_SETTLE,
+    TWIN_LEASE,
+    TWIN_SYNC,
+    TWIN_SCRIPTS_N,
+};
+
+enum {
+    TWIN_KEYS_MAX = SCRIPT_LEASE_KEYS_MAX,
+    TWIN_NUMBERS_MAX = SCRIPT_LEASE_REPLY_NUMBERS_MAX, /* the longest of all replies */
+};
+
 struct twin_key {
     const char *text;
     size_t len;
@@ -40,6 +53,14 @@ struct twin_from {
     struct instant now;
 };
 
+struct twin_call {
+    enum twin_script script;
+    const struct twin_key *keys;
+    unsigned n_keys;
+    struct twin_key argument;
+    struct instant now;
+};
+
 struct twin {
     struct redis_server server;
     struct script_repairs repairs; /* what all replies said since they were looked at */
@@ -47,6 +68,11 @@ struct twin {
 
 void twin_start(struct twin *twin);
 void twin_stop(struct twin *twin);
+
+/** Send a call with its argument as it is. */
+void twin_send(struct twin *twin, enum twin_clock clock, const struct twin_call *call);
+/** The numbers of the next reply. @return how many of TWIN_NUMBERS_MAX */
+size_t twin_get(struct twin *twin, int64_t *numbers);
 
 /** Send a take, its charges' counters in these keys. */
 void twin_send_take(struct twin *twin, enum twin_clock clock,

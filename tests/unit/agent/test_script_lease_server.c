@@ -19,6 +19,7 @@ enum {
 #define SIZE       INT64_C(100) /* of each limit */
 #define TTL_MS     INT64_C(2000)
 
+#define KEPT_MS    INT64_C(3600000) /* as clock.lua of tests says */
 #define TTL_US     (TTL_MS * US_PER_MS)
 #define MONTH_US   (INT64_C(31) * 24 * 60 * MINUTE_US)
 #define LONGEST_US ((int64_t)SCRIPT_KEPT_MS_MAX * US_PER_MS)
@@ -284,6 +285,25 @@ static void a_take_takes_back_first(void **context)
     }
 }
 
+/* What it leaves is kept as long as that needs, not as long as what was peeked for. */
+static void a_peek_takes_back_and_no_more(void **context)
+{
+    (void)context;
+    for (int i = 0; i < KINDS; i++) {
+        struct limit limit = limit_of(i);
+        now_us = MINUTE_START_US;
+        (void)lease(one, &limit, 1, 40);
+        assert_int_equal(take_one(&limit, 5, true).answer.remaining, SIZE - 40);
+        assert_int_equal(n_records(i), 1);
+        now_us += TTL_US;
+        assert_int_equal(take_one(&limit, 5, true).answer.remaining, SIZE);
+        assert_int_equal(n_records(i), 0);
+        assert_true(redis_server_ask_number(server(), "PTTL a") <= KEPT_MS);
+        assert_int_equal(used(&limit), 0);
+        freeReplyObject(redis_server_ask(server(), "DEL a"));
+    }
+}
+
 /* Those that end first are first, whatever the order they came in. */
 static void leases_end_one_by_one(void **context)
 {
@@ -508,6 +528,12 @@ static void a_clock_that_is_stepped_back_keeps_no_lease(void **context)
         now_us = MINUTE_START_US + 100 * MINUTE_US;
         (void)lease(one, &limit, 1, 40);
         (void)lease(one, &limit, 2, 20);
+        now_us -= LONGEST_US - TTL_US + 1; /* by little, then by more */
+        assert_int_equal(used(&limit), 60);
+        now_us += LONGEST_US;
+        assert_int_equal(used(&limit), 0);
+        (void)lease(one, &limit, 1, 40);
+        (void)lease(one, &limit, 2, 20);
         now_us = MINUTE_START_US;
         assert_int_equal(used(&limit), 60);
         now_us += LONGEST_US - 1;
@@ -561,12 +587,42 @@ static void records_are_not_trusted(void **context)
         struct script_lease_reply reply = lease(one, &limit, 1, 40);
         assert_int_equal(reply.grant, 0);
         assert_true(reply.out == 256 * LIMIT_AMOUNT_MAX);
+        static const uint8_t its[SCRIPT_HOST_BYTES] = {255, 255, 255, 255,
+                                                       255, 255, 255, 255};
+        reply = lease(its, &limit, UINT32_MAX, LIMIT_AMOUNT_MAX);
+        assert_true(reply.grant == LIMIT_AMOUNT_MAX);
         assert_true(take_one(&limit, 1, false).is_charged);
         now_us += LONGEST_US;
         assert_in_range(used(&limit), 0, 1);
         assert_int_equal(n_records(i), 0);
         freeReplyObject(redis_server_ask(server(), "DEL a"));
     }
+}
+
+/* The bytes of a host and its number may stand anywhere. */
+static void a_lease_is_found_where_records_begin(void **context)
+{
+    (void)context;
+    struct limit limit = limit_of(LIMIT_FIXED_WINDOW);
+    static const uint8_t like_an_amount[SCRIPT_HOST_BYTES] = {0, 0, 0, 40};
+    struct script_lease_reply reply = lease(one, &limit, 1, 40);
+    uint32_t like_a_place = (uint32_t)reply.place;
+    assert_int_equal(order(like_an_amount, reported(&limit, like_a_place, 0)).accepted,
+                     0);
+    assert_int_equal(lease(like_an_amount, &limit, like_a_place, 30).grant, 30);
+    assert_int_equal(order(like_an_amount, reported(&limit, like_a_place, 0)).accepted,
+                     1);
+    assert_int_equal(used(&limit), 40);
+}
+
+static void a_report_alone_wants_nothing(void **context)
+{
+    (void)context;
+    struct limit limit = limit_of(0);
+    assert_int_equal(lease(one, &limit, 0, 40).grant, 40);
+    struct script_lease_reply reply = order(one, reported(&limit, 1, 0));
+    assert_int_equal(reply.grant, 0);
+    assert_int_equal(reply.out, 40);
 }
 
 /* Two counters of one call, each with its own orders. */
@@ -778,6 +834,9 @@ int main(void)
         cmocka_unit_test_setup(a_refill_reports, flush),
         cmocka_unit_test_setup(a_lease_that_is_not_reported_is_taken_back, flush),
         cmocka_unit_test_setup(a_take_takes_back_first, flush),
+        cmocka_unit_test_setup(a_peek_takes_back_and_no_more, flush),
+        cmocka_unit_test_setup(a_lease_is_found_where_records_begin, flush),
+        cmocka_unit_test_setup(a_report_alone_wants_nothing, flush),
         cmocka_unit_test_setup(leases_end_one_by_one, flush),
         cmocka_unit_test_setup(what_is_granted_is_bounded, flush),
         cmocka_unit_test_setup(a_call_that_comes_twice_changes_nothing_more, flush),
