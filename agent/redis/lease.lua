@@ -25,24 +25,24 @@ local function report(counter, id, spent)
     return true
 end
 
--- Answers the amount, 0 for none, and its place.
-local function grant(counter, id, want, cap, divisor)
+-- Answers the amount, 0 for none, its place, and what of it is new.
+local function grant(counter, id, want, room, divisor)
     local at = held.find(counter.records, id, true)
     if at then -- this call was carried out before
-        return held.amount_at(counter.records, at), held.place_at(counter.records, at)
+        return held.amount_at(counter.records, at), held.place_at(counter.records, at), 0
     elseif not held.has_room(counter.records) then
-        return 0, 0
+        return 0, 0, 0
     end
     local limit, kind = counter.limit, counter.kind
     local left = kind.take(limit, counter.state, now, 0).remaining
-    local amount = min(want, cap - held.sum(counter.records), floor(left / divisor))
+    local amount = min(want, room, floor(left / divisor))
     if amount < LEAST then
-        return 0, 0
+        return 0, 0, 0
     end
     local answer = kind.take(limit, counter.state, now, amount)
     counter.state, counter.is_changed = answer.state, true
     counter.records = held.add(counter.records, id, amount, answer.place, ends)
-    return amount, answer.place
+    return amount, answer.place, amount
 end
 
 local at = 13
@@ -62,9 +62,10 @@ for i = 1, #KEYS do
         next_at = next_at + 8
     end
     at = next_at
-    local amount, place = 0, 0
+    local out = held.sum(counter.records)
+    local amount, place, added = 0, 0, 0
     if want > 0 then
-        amount, place = grant(counter, id, want, cap, divisor)
+        amount, place, added = grant(counter, id, want, cap - out, divisor)
     end
     local answer = kind.take(limit, counter.state, now, 0)
     answer.is_allowed = amount > 0 or want == 0
@@ -76,7 +77,7 @@ for i = 1, #KEYS do
     reply[n + 4] = answer.remaining
     reply[n + 5] = answer.reset_us
     reply[n + 6] = answer.window_end_us
-    reply[n + 7] = held.sum(counter.records)
+    reply[n + 7] = out + added
     reply[n + 8] = accepted
 end
 return reply
