@@ -241,6 +241,9 @@ static void print_store(const struct printer *p, const struct rules_ast_rule *ru
         } else {
             (void)fputs("its own, for all", p->out);
         }
+        if (rule->n_shards > 1) {
+            (void)fputs(", and by the shard", p->out);
+        }
         end(p);
     }
 }
