@@ -30,6 +30,8 @@ struct bed {
     void (*stop)(struct bed *bed);
     /* Let what is behind answer nothing, or go on; NULL: nothing is behind. */
     void (*stall)(struct bed *bed, bool is_stalled);
+    /* Scripts that were run behind it; NULL: likewise. */
+    uint64_t (*n_calls)(struct bed *bed);
     /* Let some time pass, in which what is under way may come to pass. */
     void (*run)(struct bed *bed);
 };

@@ -3,6 +3,8 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -17,6 +19,7 @@
 enum {
     SCRIPT_COUNTING = REDIS_SCRIPTS_N, /* behind those of the store */
     MOMENT_MS = 20,
+    STATS_BYTES_MAX = 8192,
 };
 
 #define PATIENCE_US (20 * US_PER_S)
@@ -70,6 +73,24 @@ static void stall(struct bed *bed, bool is_stalled)
     for (unsigned i = 0; i < t.cluster.n_nodes; i++) {
         assert_int_equal(kill(t.cluster.nodes[i].pid, number), 0);
     }
+}
+
+static uint64_t n_calls_of(const struct redis_process *server)
+{
+    static const char name[] = "cmdstat_evalsha:calls=";
+    char stats[STATS_BYTES_MAX];
+    assert_true(redis_process_tell(server, "info commandstats", stats, sizeof(stats)));
+    const char *at = strstr(stats, name);
+    return at != NULL ? strtoull(at + strlen(name), NULL, 10) : 0;
+}
+
+static uint64_t n_calls(struct bed *bed)
+{
+    uint64_t n = bed->has_slots ? 0 : n_calls_of(&t.server);
+    for (unsigned i = 0; i < t.cluster.n_nodes; i++) {
+        n += n_calls_of(&t.cluster.nodes[i]);
+    }
+    return n;
 }
 
 static void set_script(unsigned i, const struct script *script)
@@ -159,6 +180,7 @@ struct bed bed_server = {
     .start = start_server,
     .stop = stop,
     .stall = stall,
+    .n_calls = n_calls,
     .run = run,
 };
 
@@ -168,5 +190,6 @@ struct bed bed_cluster = {
     .start = start_cluster,
     .stop = stop,
     .stall = stall,
+    .n_calls = n_calls,
     .run = run,
 };

@@ -48,6 +48,12 @@ static void stall(struct bed *bed, bool is_stalled)
     }
 }
 
+static uint64_t n_calls(struct bed *bed)
+{
+    (void)bed;
+    return sim_n_scripts(sim, REDIS_SCRIPT_TAKE);
+}
+
 static void run(struct bed *bed)
 {
     (void)bed;
@@ -75,6 +81,7 @@ struct bed bed_simulated = {
     .start = start,
     .stop = stop,
     .stall = stall,
+    .n_calls = n_calls,
     .run = run,
 };
 
@@ -84,5 +91,6 @@ struct bed bed_simulated_cluster = {
     .start = start,
     .stop = stop,
     .stall = stall,
+    .n_calls = n_calls,
     .run = run,
 };

@@ -448,6 +448,26 @@ void takes_under_way_on_one_counter_are_exact(void **state)
     assert_int_equal(left(&hundred, "a"), 0);
 }
 
+void one_call_whatever_the_number_of_charges(void **state)
+{
+    begin(state);
+    if (bed->n_calls == NULL) {
+        skip(); /* there is nobody to call */
+    }
+    for (unsigned n = 1; n <= STORE_CHARGES_MAX; n++) {
+        struct request request = {.n_done = 0};
+        char key[64];
+        uint64_t n_calls = bed->n_calls(bed);
+        for (unsigned i = 0; i < n; i++) {
+            int len = snprintf(key, sizeof(key), "rl:case:{%u}:%u", n_cases, i);
+            (void)add_bytes(&request, &ten, key, (size_t)len, 0);
+        }
+        go_and_wait(&request);
+        assert_true(request.take.is_allowed);
+        assert_int_equal(bed->n_calls(bed) - n_calls, 1);
+    }
+}
+
 /* --- settling --- */
 
 /* What a request of one charge was is to be so much. @return whether that changed it */

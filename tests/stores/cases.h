@@ -18,6 +18,7 @@
     X(keys_are_any_bytes)                           \
     X(long_keys_that_end_differently)               \
     X(takes_under_way_on_one_counter_are_exact)     \
+    X(one_call_whatever_the_number_of_charges)      \
     X(settled_to_nothing_less_and_more)             \
     X(settled_after_its_window)                     \
     X(settled_twice_gives_no_more_than_is_used)     \
