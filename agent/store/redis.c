@@ -870,7 +870,7 @@ static void run_call(struct call *call)
         .n_keys = call->n,
         .args = &call->arg,
         .n_args = 1,
-        .deadline = instant_add_us(context->take->deadline, -REDIS_RESERVE_US),
+        .deadline = context->take->deadline,
         .done = on_answer,
         .late = on_late_answer,
     };
