@@ -1,13 +1,29 @@
 #include "tests/simulation/fleet.h"
 
+#include <malloc.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "agent/store/local.h"
 #include "agent/store/redis.h"
 
-void fleet_init(struct fleet *fleet, uint64_t seed, unsigned n_nodes, unsigned n_hosts)
+static void host_count_ahead(struct fleet_host *host)
 {
+    struct leases_options leases = {
+        .share = FLEET_LEASE_SHARE,
+        .horizon_us = US_PER_S,
+        .ttl_us = FLEET_LEASE_TTL_US,
+    };
+    host->leases = leases_new(&leases);
+    host->syncs = syncs_new(FLEET_SYNC_INTERVAL_US);
+    ENSURE(host->leases != NULL && host->syncs != NULL);
+}
+
+static void init(struct fleet *fleet, uint64_t seed, unsigned n_nodes, unsigned n_hosts,
+                 bool counts_ahead)
+{
+    /* What stores reserve and mostly do not use need not be cleared for each fleet. */
+    (void)mallopt(M_MMAP_THRESHOLD, 1 << 16);
     memset(fleet, 0, sizeof(*fleet));
     fleet->sim = sim_new(seed, n_nodes, n_hosts);
     fleet->n_hosts = n_hosts;
@@ -17,16 +33,11 @@ void fleet_init(struct fleet *fleet, uint64_t seed, unsigned n_nodes, unsigned n
         host->local = local_new((size_t)1 << 20, (size_t)1 << 16, secret);
         host->health = health_new(2 * US_PER_MS, n_hosts, sim_now(fleet->sim));
         host->counters = counters_new(16);
-        struct leases_options leases = {
-            .share = FLEET_LEASE_SHARE,
-            .horizon_us = US_PER_S,
-            .ttl_us = FLEET_LEASE_TTL_US,
-        };
-        host->leases = leases_new(&leases);
-        host->syncs = syncs_new(FLEET_SYNC_INTERVAL_US);
         host->name[0] = (uint8_t)i;
-        ENSURE(host->local != NULL && host->health != NULL && host->counters != NULL
-               && host->leases != NULL && host->syncs != NULL);
+        ENSURE(host->local != NULL && host->health != NULL && host->counters != NULL);
+        if (counts_ahead) {
+            host_count_ahead(host);
+        }
         struct redis_store_options options = {
             .local = host->local,
             .seam = sim_seam(fleet->sim, i),
@@ -40,6 +51,17 @@ void fleet_init(struct fleet *fleet, uint64_t seed, unsigned n_nodes, unsigned n
         host->redis = redis_store_new(&options);
         ENSURE(host->redis != NULL);
     }
+}
+
+void fleet_init(struct fleet *fleet, uint64_t seed, unsigned n_nodes, unsigned n_hosts)
+{
+    init(fleet, seed, n_nodes, n_hosts, false);
+}
+
+void fleet_init_ahead(struct fleet *fleet, uint64_t seed, unsigned n_nodes,
+                      unsigned n_hosts)
+{
+    init(fleet, seed, n_nodes, n_hosts, true);
 }
 
 void fleet_fini(struct fleet *fleet)

@@ -35,6 +35,10 @@ struct fleet {
 
 void fleet_init(struct fleet *fleet, uint64_t seed, unsigned n_nodes, unsigned n_hosts);
 
+/** The same, whose hosts have leases and syncs. */
+void fleet_init_ahead(struct fleet *fleet, uint64_t seed, unsigned n_nodes,
+                      unsigned n_hosts);
+
 /** Waits, in virtual time, for what is under way; aborts where something stays so. */
 void fleet_fini(struct fleet *fleet);
 

@@ -16,7 +16,6 @@
  * - At rest nothing is out, and no context, call or order stays.
  *
  * SEED=n begins with that seed; TRACES=1 tries that one only. */
-#include <malloc.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -248,7 +247,7 @@ static void make_limits(void)
 
 static void make_world(unsigned n_hosts)
 {
-    fleet_init(&t.fleet, prng_next(&t.prng), 1, n_hosts);
+    fleet_init_ahead(&t.fleet, prng_next(&t.prng), 1, n_hosts);
     sim_set_witness(t.fleet.sim, &t.witness);
     for (unsigned i = 0; i < n_hosts; i++) {
         sim_set_host_skew(t.fleet.sim, i, (int64_t)below(2 * US_PER_S) - US_PER_S);
@@ -578,7 +577,7 @@ static void shards_are_one_limit(void **context)
     int64_t admitted = 0;
     (void)context;
     prng_init(&t.prng, prng_seed(20261130));
-    fleet_init(&t.fleet, prng_next(&t.prng), SHARDED_NODES, STEADY_HOSTS);
+    fleet_init_ahead(&t.fleet, prng_next(&t.prng), SHARDED_NODES, STEADY_HOSTS);
     fleet_limit_init(&t.limits[0], &limit, "hot", false);
     t.limits[0].home.n_shards = 8;
     for (unsigned i = 0; i < SHARDED_LIMIT * 6 / 5 + STEADY_RING; i++) {
@@ -619,7 +618,5 @@ int main(void)
     log_start(LOG_LEVEL_ERROR); /* breakers have much to tell */
     (void)signal(SIGABRT, tell_seed);
     (void)setenv("CMOCKA_TEST_ABORT", "1", 1); /* so that the seed is told */
-    (void)mallopt(M_MMAP_THRESHOLD,
-                  1 << 20); /* what stores reserve is not to be cleared */
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
