@@ -224,6 +224,17 @@ static void show_redis(const void *context, const struct runtime_args *args, FIL
     show_redis_nodes(source->stores->health, out);
 }
 
+static void show_hot(const void *context, const struct runtime_args *args, FILE *out)
+{
+    const struct show_source *source = context;
+    (void)args;
+    if (source->stores->hot == NULL) {
+        (void)fputs("agent.yaml has no redis\n", out);
+        return;
+    }
+    show_redis_hot(source->stores->hot, out);
+}
+
 /* What became of a rule's limits so far. */
 static void print_outcomes(const struct metrics_source *metrics,
                            const struct rules_rule *rule, FILE *out)
@@ -311,6 +322,7 @@ const struct runtime_command show_commands[] = {
     {"show metrics", NULL, "all counters in Prometheus' text format", show_metrics},
     {"show rules", NULL, "the rules, and what became of them so far", show_rule_lines},
     {"show redis", NULL, "whether the nodes of Redis are asked", show_redis},
+    {"show hot", NULL, "counters that Redis is asked about most", show_hot},
     {"show counter", COUNTER_WORDS, "what the counters of a key hold", show_counter},
     {"explain", EXPLAIN_WORDS, "what would be decided now, and why", show_explain},
     {NULL, NULL, NULL, NULL},

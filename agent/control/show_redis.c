@@ -16,6 +16,32 @@ void show_redis_nodes(struct health *health, FILE *out)
     }
 }
 
+/* As many shards as bring each below what is hot; a power of two. */
+static unsigned shards_for(uint64_t per_s)
+{
+    unsigned n = 2;
+    while (n < RULES_SHARDS_MAX && per_s / n >= HOT_PER_S_MIN) {
+        n *= 2;
+    }
+    return n;
+}
+
+void show_redis_hot(struct hot *hot, FILE *out)
+{
+    struct hot_name names[HOT_NAMES];
+    unsigned n = hot_read(hot, clock_now(), names);
+    for (unsigned i = 0; i < n; i++) {
+        (void)fprintf(out,
+                      "charges_per_s=%" PRIu64 " counter=%.*s try=\"store: lease, or "
+                      "shards: %u\"\n",
+                      names[i].per_s, (int)names[i].name_bytes, names[i].name,
+                      shards_for(names[i].per_s));
+    }
+    if (n == 0) {
+        (void)fprintf(out, "none over %d charges a second\n", (int)HOT_PER_S_MIN);
+    }
+}
+
 static void print_round_trips(const struct health *health, FILE *out)
 {
     uint64_t n = 0;

@@ -12,6 +12,9 @@
  * and how often. */
 void show_redis_nodes(struct health *health, FILE *out);
 
+/** A line for each counter over HOT_PER_S_MIN charges a second, and what would help. */
+void show_redis_hot(struct hot *hot, FILE *out);
+
 /** The metrics of the store. */
 void show_redis_metrics(const struct stores *stores, FILE *out);
 

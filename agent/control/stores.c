@@ -120,11 +120,12 @@ bool stores_open(struct stores *stores, const struct stores_options *options)
     randombytes_buf(stores->host, sizeof(stores->host));
     stores->leases = leases_new(&leases);
     stores->syncs = syncs_new(config->sync_interval_us);
+    stores->hot = hot_new();
     stores->health = health_new(config->redis.slow_us, options->n_agents, clock_now());
     name_agent(stores, options->secret);
     stores->redis = redis_new(&stores->options);
     if (stores->health == NULL || stores->leases == NULL || stores->syncs == NULL
-        || stores->redis == NULL) {
+        || stores->hot == NULL || stores->redis == NULL) {
         log_error("redis: out of memory, or of threads");
         return false;
     }
@@ -139,6 +140,7 @@ void stores_close(struct stores *stores)
     health_free(stores->health);
     leases_free(stores->leases);
     syncs_free(stores->syncs);
+    hot_free(stores->hot);
     tls_free(stores->tls);
     secret_free(stores->password);
     secret_free(stores->sentinel_password);
@@ -176,6 +178,7 @@ struct store *stores_attach(struct stores *stores, unsigned worker,
         .secret = local_secret(stores->local),
         .leases = stores->leases,
         .syncs = stores->syncs,
+        .hot = stores->hot,
         .host = stores->host,
         .worker = worker,
     };

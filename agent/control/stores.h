@@ -37,6 +37,7 @@ struct stores {
     struct health *health;
     struct leases *leases;
     struct syncs *syncs;
+    struct hot *hot;
     uint8_t host[SCRIPT_HOST_BYTES]; /* names this process */
     struct redis *redis;
     struct tls *tls;

@@ -80,6 +80,7 @@ struct redis_store {
     struct lease_calls *leases; /* NULL: charges of that kind are asked about */
     struct sync_calls *syncs;   /* likewise */
     struct refusals *refusals;
+    struct hot *hot; /* or NULL */
     struct prober prober;
     unsigned n_under_way;
     unsigned n_used; /* of contexts, ever */
@@ -857,11 +858,21 @@ static void encode_call(struct call *call)
     call->arg = (struct seam_bytes){.ptr = arg, .len = script_encode_take(&sub, arg)};
 }
 
+static void note_hot(const struct context *context, unsigned idx)
+{
+    struct redis_store *redis = context->store;
+    const struct seam_bytes *name = &context->names[idx];
+    if (redis->hot != NULL && draw(redis) % HOT_SAMPLE == 0) {
+        hot_note(redis->hot, name->ptr, name->len, context->take->now);
+    }
+}
+
 static void run_call(struct call *call)
 {
     struct context *context = call->context;
     for (unsigned i = call->first; i < call->first + call->n; i++) {
         trace_charge(context, i);
+        note_hot(context, i);
     }
     encode_call(call);
     call->seam = (struct seam_call){
@@ -1248,6 +1259,7 @@ struct store *redis_store_new(const struct redis_store_options *options)
     redis->local = options->local;
     redis->seam = options->seam;
     redis->health = options->health;
+    redis->hot = options->hot;
     redis->refusals = refusals_new(options->secret);
     if (redis->refusals == NULL || !open_calls(redis, options)) {
         redis_free(&redis->store);

@@ -33,6 +33,7 @@
 #define AGENT_STORE_REDIS_H
 
 #include "agent/store/health.h"
+#include "agent/store/hot.h"
 #include "agent/store/leases.h"
 #include "agent/store/refusals.h"
 #include "agent/store/seam.h"
@@ -67,6 +68,7 @@ struct redis_store_options {
     /* Of the process. NULL: charges of these kinds are asked about like all others. */
     struct leases *leases;
     struct syncs *syncs;
+    struct hot *hot;     /* of the process; NULL: what is hot is not noted */
     const uint8_t *host; /* SCRIPT_HOST_BYTES: names the process among all */
     uint32_t worker;
 };
