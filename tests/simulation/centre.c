@@ -8,7 +8,8 @@
 #include "agent/store/redis.h"
 
 enum {
-    CHAINS = 256,
+    CHAINS_AT_FIRST = 256,
+    CHAIN_LENGTH = 4, /* on average; then there are twice as many */
 };
 
 /* What a host holds of a counter: a lease, or its last exchange (amount 0). */
@@ -23,14 +24,18 @@ struct record {
 struct entry {
     struct entry *next;
     struct limit_state state;
+    uint32_t hash;
     unsigned n_records;
-    struct record records[SCRIPT_RECORDS_MAX];
+    unsigned cap_records;
+    struct record *records;
     size_t key_bytes;
     uint8_t key[];
 };
 
 struct centre {
-    struct entry *chains[CHAINS];
+    size_t n_chains;
+    size_t n_entries;
+    struct entry **chains;
     struct pool pool; /* of the events of logs */
     struct centre_deeds deeds;
     struct centre_deeds intents;
@@ -206,23 +211,57 @@ static bool settle(struct centre *centre, const struct limit *limit, struct view
 
 /* --- counters and what hosts hold of them --- */
 
+static void make_chains(struct centre *centre, size_t n)
+{
+    centre->n_chains = n;
+    centre->n_entries = 0;
+    centre->chains = calloc(n, sizeof(struct entry *));
+    ENSURE(centre->chains != NULL);
+}
+
+static void add_entry(struct centre *centre, struct entry *counter)
+{
+    struct entry **chain = &centre->chains[counter->hash % centre->n_chains];
+    counter->next = *chain;
+    *chain = counter;
+    centre->n_entries++;
+}
+
+static void double_chains(struct centre *centre)
+{
+    size_t n = centre->n_chains;
+    struct entry **chains = centre->chains;
+    make_chains(centre, 2 * n);
+    for (size_t i = 0; i < n; i++) {
+        for (struct entry *next = NULL, *at = chains[i]; at != NULL; at = next) {
+            next = at->next;
+            add_entry(centre, at);
+        }
+    }
+    free(chains);
+}
+
 static struct entry *find(struct centre *centre, struct seam_bytes key)
 {
     uint32_t hash = 2166136261u;
     for (size_t i = 0; i < key.len; i++) {
         hash = (hash ^ ((const uint8_t *)key.ptr)[i]) * 16777619u;
     }
-    struct entry **at = &centre->chains[hash % CHAINS];
-    for (; *at != NULL; at = &(*at)->next) {
-        if ((*at)->key_bytes == key.len && memcmp((*at)->key, key.ptr, key.len) == 0) {
-            return *at;
+    struct entry *at = centre->chains[hash % centre->n_chains];
+    for (; at != NULL; at = at->next) {
+        if (at->key_bytes == key.len && memcmp(at->key, key.ptr, key.len) == 0) {
+            return at;
         }
     }
     struct entry *counter = calloc(1, sizeof(*counter) + key.len);
     ENSURE(counter != NULL);
     counter->key_bytes = key.len;
     memcpy(counter->key, key.ptr, key.len);
-    *at = counter;
+    counter->hash = hash;
+    add_entry(centre, counter);
+    if (centre->n_entries > CHAIN_LENGTH * centre->n_chains) {
+        double_chains(centre);
+    }
     return counter;
 }
 
@@ -309,6 +348,12 @@ static void add_record(struct entry *counter, const struct host *host,
                        struct record record)
 {
     ENSURE(counter->n_records < SCRIPT_RECORDS_MAX);
+    if (counter->n_records == counter->cap_records) {
+        counter->cap_records = 2 * counter->cap_records + 1;
+        counter->records = realloc(counter->records,
+                                   counter->cap_records * sizeof(counter->records[0]));
+        ENSURE(counter->records != NULL);
+    }
     memcpy(record.host, host->name, sizeof(record.host));
     counter->records[counter->n_records++] = record;
 }
@@ -748,25 +793,29 @@ struct centre *centre_new(void)
 {
     struct centre *centre = calloc(1, sizeof(*centre));
     ENSURE(centre != NULL);
+    make_chains(centre, CHAINS_AT_FIRST);
     init_pool(centre);
     return centre;
 }
 
 static void forget(struct centre *centre)
 {
-    for (unsigned i = 0; i < CHAINS; i++) {
+    for (size_t i = 0; i < centre->n_chains; i++) {
         while (centre->chains[i] != NULL) {
             struct entry *counter = centre->chains[i];
             centre->chains[i] = counter->next;
+            free(counter->records);
             free(counter);
         }
     }
+    free(centre->chains);
     pool_fini(&centre->pool);
 }
 
 void centre_flush(struct centre *centre)
 {
     forget(centre);
+    make_chains(centre, CHAINS_AT_FIRST);
     init_pool(centre);
 }
 
