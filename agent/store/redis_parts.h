@@ -1,0 +1,135 @@
+/**
+ * @file agent/store/redis_parts.h  What redis.c and redis_call.c know together.
+ *
+ * Model:     redis.c answers what this process can answer by itself, and what is left it asks
+ *            about: redis_call.c plans the calls of a take, sends them, and concludes the take
+ *            when all that it waits for is there.
+ */
+#ifndef AGENT_STORE_REDIS_PARTS_H
+#define AGENT_STORE_REDIS_PARTS_H
+
+#include "agent/redis/script.h"
+#include "agent/store/hot.h"
+#include "agent/store/lease_calls.h"
+#include "agent/store/policy.h"
+#include "agent/store/probe.h"
+#include "agent/store/redis.h"
+#include "agent/store/refusals.h"
+#include "agent/store/shards.h"
+#include "agent/store/sync_calls.h"
+
+struct context;
+
+/** The charges of a take that are in one slot. */
+struct call {
+    struct seam_call seam;
+    struct context *context;
+    unsigned slot;
+    unsigned first; /* of its charges, in the context's order */
+    unsigned n;
+    bool is_waited_for;
+    enum store_failure failure; /* if any: policies decide; an answer may come yet */
+    bool has_answer;
+    bool is_allowed; /* its answer */
+    bool is_second;  /* other shards were tried before */
+    struct seam_bytes arg;
+};
+
+/** What a charge leaves behind when its take is over. */
+struct trace {
+    unsigned at; /* in the take */
+    uint32_t count_idx;
+    bool is_lenient;
+    bool is_shadow;
+    bool is_charged;
+    bool is_allowed;
+    struct limit limit; /* without its calendar, which is the set's */
+    int64_t cost;
+    int64_t place;
+};
+
+/** What is answered before Redis is asked, and what is left to ask. */
+struct ahead {
+    uint32_t asked;  /* bit i: charge i is asked about */
+    uint32_t synced; /* charged to pools that are exchanged */
+    uint32_t cut;    /* of such pools that are cut off: policies decide */
+    struct lease_spending spending;
+};
+
+/** A take with calls under way, or a settlement. */
+struct context {
+    struct redis_store *store;
+    struct store_take *take;   /* NULL: it is over */
+    struct counters *counters; /* NULL: gone */
+    struct instant began_at;
+    bool is_peek;
+
+    struct ahead ahead;
+    struct sharding sharding;
+    bool is_refused;    /* the take, when it was over */
+    unsigned n_waiting; /* calls that the take waits for */
+    unsigned n_open;    /* calls with the seam */
+    unsigned n_calls;
+    struct context *next; /* of those that are free */
+    struct call calls[STORE_CHARGES_MAX];
+    struct trace traces[STORE_CHARGES_MAX]; /* by call */
+    struct seam_bytes names[STORE_CHARGES_MAX];
+    uint8_t args[STORE_CHARGES_MAX * (SCRIPT_CHARGE_BYTES_MAX + 1)];
+    uint8_t settle_args[STORE_CHARGES_MAX * SCRIPT_SETTLEMENT_BYTES_MAX];
+    size_t n_kept;
+    uint8_t kept[STORE_CHARGES_MAX * STORE_KEY_BYTES_MAX]; /* names and keys */
+};
+
+struct redis_store {
+    struct store store;
+    struct policies policies; /* and what these know, for all */
+    bool is_finishing;
+    struct lease_calls *leases; /* NULL: charges of that kind are asked about */
+    struct sync_calls *syncs;   /* likewise */
+    struct refusals *refusals;
+    struct hot *hot; /* or NULL */
+    struct prober prober;
+    unsigned n_under_way;
+    unsigned n_used; /* of contexts, ever */
+    struct context *free;
+    struct context contexts[REDIS_TAKES_MAX];
+};
+
+static inline uint32_t redis_draw(struct redis_store *redis)
+{
+    return (uint32_t)seam_random(redis->policies.seam);
+}
+
+/** @return NULL: too much is under way */
+struct context *redis_context_take(struct redis_store *redis,
+                                   struct counters *counters);
+void redis_context_put_if_over(struct context *context);
+
+/** Keep bytes that go when the take was begun. @return where they stand */
+uint8_t *redis_context_keep(struct context *context, const void *bytes, size_t n);
+
+struct call *redis_call_of_slot(struct context *context, unsigned slot);
+
+/** Which charge belongs to which call; their order is that of the calls. */
+void redis_plan_calls(struct context *context);
+
+/** Send it, where its node is asked at all. */
+void redis_call_ask(struct call *call);
+
+/** Begin to settle the first `n` charges of a call, whose argument is written. */
+void redis_call_settle(struct call *call, unsigned n, size_t arg_bytes,
+                       seam_call_fn *done);
+
+/** The end of a call that settles. @return whether it came to pass */
+bool redis_call_read_settled(struct call *call, const struct seam_reply *reply,
+                             unsigned *n_changed);
+void redis_call_end(struct call *call);
+
+/** All that the take waits for is there, or given up. */
+void redis_conclude(struct context *context);
+
+/** What was charged before Redis was asked. */
+void redis_give_back_ahead(struct redis_store *redis, struct store_take *take,
+                           const struct ahead *ahead);
+
+#endif
