@@ -70,43 +70,37 @@ static bool use_names(struct store_take *take)
     return has_homes;
 }
 
-/* Any shard for each counter that has some; names are the caller's room. */
+static void choose_shard(struct redis_store *redis, struct store_take *take, unsigned i,
+                         struct sharding *sharding, char *name)
+{
+    struct store_charge *charge = &take->charges[i];
+    unsigned n_shards = charge->home->n_shards;
+    unsigned shard = redis_draw(redis) % n_shards;
+    ENSURE(charge->name_bytes <= STORE_NAME_BYTES_MAX - SHARDS_NAME_MORE);
+    for (unsigned n_tries = 0; n_tries < 2; n_tries++) {
+        shards_set(sharding, take, i, shard);
+        charge->key_bytes = shards_name(charge->name, charge->name_bytes, shard, name);
+        charge->key = (const uint8_t *)name;
+        if (redis_find_refusals(redis, take, UINT32_C(1) << i, take->now).refused
+            == 0) {
+            return;
+        }
+        shard = (shard + 1 + redis_draw(redis) % (n_shards - 1)) % n_shards;
+    }
+}
+
+/* Any shard for each counter that has some, and another where that refused a moment ago; names
+ * are the caller's room. */
 static void choose_shards(struct redis_store *redis, struct store_take *take,
                           struct sharding *sharding, char names[][STORE_NAME_BYTES_MAX])
 {
     sharding->mask = 0;
     for (unsigned i = 0; i < take->n_charges; i++) {
-        struct store_charge *charge = &take->charges[i];
-        if (charge->home == NULL || charge->home->n_shards <= 1) {
-            continue;
-        }
-        unsigned shard = redis_draw(redis) % charge->home->n_shards;
-        ENSURE(charge->key_bytes <= STORE_NAME_BYTES_MAX - SHARDS_NAME_MORE);
-        shards_set(sharding, take, i, shard);
-        charge->key_bytes = shards_name((const char *)charge->key, charge->key_bytes,
-                                        shard, names[i]);
-        charge->key = (const uint8_t *)names[i];
-    }
-}
-
-/* What Redis refused a moment ago. Charges that refuse nobody are asked, since whether they
- * are charged hangs on it; and peeks, which tell what counters hold. */
-static uint32_t answer_refused(struct redis_store *redis, struct store_take *take)
-{
-    uint32_t refused = 0;
-    if (take->is_peek || refusals_are_over(redis->refusals, take->now)) {
-        return 0;
-    }
-    for (unsigned i = 0; i < take->n_charges; i++) {
-        struct store_charge *charge = &take->charges[i];
-        if (charge->home != NULL && !charge->is_lenient
-            && refusals_answer(redis->refusals, charge, take->now)) {
-            charge->source = STORE_COUNTED;
-            charge->is_charged = false;
-            refused |= UINT32_C(1) << i;
+        const struct store_home *home = take->charges[i].home;
+        if (home != NULL && home->n_shards > 1) {
+            choose_shard(redis, take, i, sharding, names[i]);
         }
     }
-    return refused;
 }
 
 static uint32_t all_charges(const struct store_take *take)
@@ -124,12 +118,12 @@ static void conclude_refused(struct store_take *take, uint32_t unasked,
     take->done(take);
 }
 
-/* A refusal before Redis was asked. */
-static void refuse_ahead(struct redis_store *redis, struct store_take *take,
-                         const struct ahead *ahead, const struct sharding *sharding)
+void redis_refuse_ahead(struct redis_store *redis, struct store_take *take,
+                        const struct ahead *ahead, const struct sharding *sharding,
+                        uint32_t refused)
 {
     redis_give_back_ahead(redis, take, ahead);
-    conclude_refused(take, ahead->asked | ahead->cut, sharding);
+    conclude_refused(take, (ahead->asked | ahead->cut) & ~refused, sharding);
 }
 
 /* What this process can answer by itself. @return false: it refuses */
@@ -158,9 +152,8 @@ static bool go_ahead(struct redis_store *redis, struct store_take *take,
 
 /* --- asking --- */
 
-/* Nobody is asked: there is no need, no time, or too much is under way. */
-static void conclude_unasked(struct redis_store *redis, struct store_take *take,
-                             const struct ahead *ahead, const struct sharding *sharding)
+void redis_conclude_unasked(struct redis_store *redis, struct store_take *take,
+                            const struct ahead *ahead, const struct sharding *sharding)
 {
     uint32_t unanswered = ahead->cut | ahead->asked;
     take->is_allowed = true;
@@ -196,32 +189,24 @@ static void keep_keys(struct context *context)
 }
 
 static void ask_all(struct redis_store *redis, struct store_take *take,
-                    const struct ahead *ahead, const struct sharding *sharding)
+                    const struct ahead *ahead, const struct sharding *sharding,
+                    const struct finding *finding)
 {
-    bool has_time = instant_diff_us(take->deadline, take->now) > REDIS_RESERVE_US;
+    bool has_time = redis_time_left_us(take, take->now) > 0;
     bool is_needed = ahead->asked != 0;
     struct context *context = is_needed && has_time
                                   ? redis_context_take(redis, take->counters)
                                   : NULL;
     if (context == NULL) {
-        conclude_unasked(redis, take, ahead, sharding);
+        redis_conclude_unasked(redis, take, ahead, sharding);
         return;
     }
     context->take = take;
-    context->began_at = take->now;
     context->is_peek = take->is_peek;
     context->ahead = *ahead;
     keep_sharding(context, sharding);
     keep_keys(context);
-    redis_plan_calls(context);
-    context->n_waiting++; /* none concludes before all are asked */
-    for (unsigned i = 0; i < context->n_calls; i++) {
-        redis_call_ask(&context->calls[i]);
-    }
-    if (--context->n_waiting == 0) {
-        redis_conclude(context);
-    }
-    redis_context_put_if_over(context);
+    redis_ask_or_follow(context, finding);
 }
 
 static void redis_take(struct store *store, struct store_take *take)
@@ -236,14 +221,15 @@ static void redis_take(struct store *store, struct store_take *take)
         return;
     }
     choose_shards(redis, take, &sharding, names);
-    uint32_t refused = answer_refused(redis, take);
-    if (refused != 0) {
+    struct finding finding = redis_find_refusals(redis, take, all_with_homes(take),
+                                                 take->now);
+    if (finding.refused != 0) {
         health_add(redis->policies.health, HEALTH_REFUSED_AGAIN, 1);
-        conclude_refused(take, all_charges(take) & ~refused, &sharding);
+        conclude_refused(take, all_charges(take) & ~finding.refused, &sharding);
     } else if (go_ahead(redis, take, &ahead)) {
-        ask_all(redis, take, &ahead, &sharding);
+        ask_all(redis, take, &ahead, &sharding, &finding);
     } else {
-        refuse_ahead(redis, take, &ahead, &sharding);
+        redis_refuse_ahead(redis, take, &ahead, &sharding, 0);
     }
 }
 

@@ -2,7 +2,10 @@
  * @file agent/store/redis.h  Counters in Redis, beside those of this host.
  *
  * Model:     what Redis refused a moment ago (refusals.h) is refused at once; nothing is
- *            charged, and the other charges are answered as unasked.
+ *            charged, and the other charges are answered as unasked. When that is over, one
+ *            take asks for all that want the counter; they wait for its answer, and ask one
+ *            by one for as long as each is allowed, or as many as there is room for. Who has
+ *            waited for half of its time asks anyhow.
  *
  *            Else the charges of a take that have no home are taken from the local store;
  *            a refusal there ends the take before anything is sent. The others go out

@@ -28,6 +28,9 @@ struct context *redis_context_take(struct redis_store *redis, struct counters *c
     context->n_open = 0;
     context->n_calls = 0;
     context->n_kept = 0;
+    context->doubt = REFUSALS_N;
+    context->n_rounds = 0;
+    context->followers.prev = context->followers.next = &context->followers;
     return context;
 }
 
@@ -244,17 +247,20 @@ static void sub_of_call(const struct call *call, struct store_take *sub)
     }
 }
 
-/* Of the rules in force, and those of whom it refuses anybody. */
-static void remember_refusal(const struct context *context, struct store_charge *charge,
+/* Of the rules in force, and of charges that refuse somebody. One that comes late counts from
+ * when it was asked for: who waits as long as it says has waited that long already. */
+static void remember_refusal(const struct call *call, struct store_charge *charge,
                              struct seam_bytes name)
 {
+    const struct context *context = call->context;
     struct redis_store *redis = context->store;
+    bool is_late = call->failure != STORE_NO_FAILURE;
     if (!charge->answer.is_allowed && !charge->is_lenient && !context->is_peek
         && context->counters != NULL) {
-        charge->name = name.ptr;
-        charge->name_bytes = name.len;
-        refusals_remember(redis->refusals, charge, context->began_at,
-                          seam_now(redis->policies.seam));
+        charge->key = name.ptr;
+        charge->key_bytes = name.len;
+        refusals_remember(redis->refusals, charge,
+                          is_late ? context->asked_at : seam_now(redis->policies.seam));
     }
 }
 
@@ -276,7 +282,7 @@ static bool read_answer(struct call *call, const struct seam_reply *reply)
         trace->is_allowed = sub.charges[i].answer.is_allowed;
         trace->is_charged = sub.charges[i].is_charged;
         trace->place = sub.charges[i].place;
-        remember_refusal(context, &sub.charges[i], context->names[call->first + i]);
+        remember_refusal(call, &sub.charges[i], context->names[call->first + i]);
         if (context->take != NULL && call->failure == STORE_NO_FAILURE) {
             sub_take_answer(&sub, i, context->take, trace->at);
         }
@@ -357,9 +363,11 @@ void redis_conclude(struct context *context)
     if (!is_allowed) {
         undo(context);
     }
+    unsigned n_askers = redis_count_askers(context);
     shards_restore(&context->sharding, take);
     context->take = NULL;
     take->done(take);
+    redis_let_followers_go(context, n_askers);
 }
 
 /* A take that is over is told nothing more, but its rules' shadows are counted. */

@@ -1,9 +1,10 @@
 /**
- * @file agent/store/redis_parts.h  What redis.c and redis_call.c know together.
+ * @file agent/store/redis_parts.h  What the parts of the Redis store know together.
  *
  * Model:     redis.c answers what this process can answer by itself, and what is left it asks
  *            about: redis_call.c plans the calls of a take, sends them, and concludes the take
- *            when all that it waits for is there.
+ *            when all that it waits for is there. redis_follow.c sees to it that where Redis
+ *            refused a moment ago one asks for all.
  */
 #ifndef AGENT_STORE_REDIS_PARTS_H
 #define AGENT_STORE_REDIS_PARTS_H
@@ -56,16 +57,35 @@ struct ahead {
     struct lease_spending spending;
 };
 
-/** A take with calls under way, or a settlement. */
+/** What Redis said a moment ago of charges. */
+struct finding {
+    uint32_t refused; /* these are refused again */
+    unsigned doubt;   /* of refusals: the first that one is in; REFUSALS_N: none */
+    unsigned at;      /* the charge that is */
+};
+
+struct ring {
+    struct ring *prev;
+    struct ring *next;
+};
+
+/** A take with calls under way, or that waits for the answer to another; or a settlement. */
 struct context {
     struct redis_store *store;
     struct store_take *take;   /* NULL: it is over */
     struct counters *counters; /* NULL: gone */
-    struct instant began_at;
+    struct instant asked_at;
     bool is_peek;
 
     struct ahead ahead;
     struct sharding sharding;
+    unsigned doubt;       /* it asks for all whose counter is in it; REFUSALS_N: none */
+    unsigned doubtful_at; /* the charge that is */
+    unsigned n_rounds;    /* of askers before it that were allowed */
+    struct ring followers; /* they wait for its answer */
+    struct ring place;     /* where it waits itself */
+    struct seam_timer patience;
+
     bool is_refused;    /* the take, when it was over */
     unsigned n_waiting; /* calls that the take waits for */
     unsigned n_open;    /* calls with the seam */
@@ -100,6 +120,13 @@ static inline uint32_t redis_draw(struct redis_store *redis)
     return (uint32_t)seam_random(redis->policies.seam);
 }
 
+/** For asking. */
+static inline int64_t redis_time_left_us(const struct store_take *take,
+                                         struct instant now)
+{
+    return instant_diff_us(take->deadline, now) - REDIS_RESERVE_US;
+}
+
 /** @return NULL: too much is under way */
 struct context *redis_context_take(struct redis_store *redis,
                                    struct counters *counters);
@@ -131,5 +158,32 @@ void redis_conclude(struct context *context);
 /** What was charged before Redis was asked. */
 void redis_give_back_ahead(struct redis_store *redis, struct store_take *take,
                            const struct ahead *ahead);
+
+/**
+ * Look up what Redis refused a moment ago, of some charges, and answer these. Not charges
+ * that refuse nobody, since whether they are charged hangs on what Redis says; nor peeks,
+ * which tell what counters hold. Shards are in no doubt: who is refused by one asks another.
+ */
+struct finding redis_find_refusals(struct redis_store *redis, struct store_take *take,
+                                   uint32_t mask, struct instant now);
+
+/** Ask Redis; or, where another asks that is in the same doubt, wait for its answer. */
+void redis_ask_or_follow(struct context *context, const struct finding *finding);
+
+/** How many of those that wait for a take are to ask when it is over: as it is answered. */
+unsigned redis_count_askers(struct context *context);
+
+/** Those that waited: what was refused meanwhile is refused again, so many ask, and the rest
+ *  waits for the last of these. */
+void redis_let_followers_go(struct context *context, unsigned n_askers);
+
+/** A refusal before Redis was asked; `refused`: of the charges left to ask, those that do. */
+void redis_refuse_ahead(struct redis_store *redis, struct store_take *take,
+                        const struct ahead *ahead, const struct sharding *sharding,
+                        uint32_t refused);
+
+/** Nobody is asked: there is no need, no time, or too much is under way. */
+void redis_conclude_unasked(struct redis_store *redis, struct store_take *take,
+                            const struct ahead *ahead, const struct sharding *sharding);
 
 #endif

@@ -15,17 +15,19 @@ struct hash {
     uint64_t hi;
 };
 
-/* A cache line. */
 struct refusal {
     uint64_t hash_lo;
-    struct instant ends_at;
-    struct instant told_at; /* the waits below are from then */
+    struct instant at; /* the waits below are from then */
     int64_t retry_us;
     int64_t reset_us;
     int64_t window_end_us;
-    int64_t cost;
+    uint32_t holds_us;
+    uint32_t cost;
     int64_t remaining;
+    void *asker;
 };
+
+_Static_assert(sizeof(struct refusal) == 64, "a cache line");
 
 /* A lookup that finds nothing touches the first line of one. */
 struct set {
@@ -34,7 +36,7 @@ struct set {
 };
 
 struct refusals {
-    struct instant last_ends_at; /* no refusal ends later */
+    struct instant last_ends_at; /* no refusal ends later; its doubt, no doubt */
     uint8_t secret[REFUSALS_SECRET_BYTES];
     struct set sets[SETS];
 };
@@ -67,7 +69,7 @@ void refusals_clear(struct refusals *refusals)
 
 bool refusals_are_over(const struct refusals *refusals, struct instant now)
 {
-    return instant_diff_us(refusals->last_ends_at, now) <= 0;
+    return instant_diff_us(now, refusals->last_ends_at) >= REFUSALS_US_MAX;
 }
 
 /* The limit's numbers are a prefix of fixed length: no two counters have the same bytes.
@@ -82,11 +84,11 @@ static struct hash hash_counter(const struct refusals *refusals,
         limit->per_ticks,          limit->tick_us,  limit->max_delay_ticks,
     };
     struct hash hash;
-    ENSURE(charge->name_bytes <= STORE_NAME_BYTES_MAX);
+    ENSURE(charge->key_bytes <= STORE_NAME_BYTES_MAX);
     memcpy(bytes, numbers, sizeof(numbers));
-    memcpy(bytes + sizeof(numbers), charge->name, charge->name_bytes);
+    memcpy(bytes + sizeof(numbers), charge->key, charge->key_bytes);
     (void)crypto_shorthash_siphashx24((uint8_t *)&hash, bytes,
-                                      sizeof(numbers) + charge->name_bytes,
+                                      sizeof(numbers) + charge->key_bytes,
                                       refusals->secret);
     return hash;
 }
@@ -102,11 +104,18 @@ static unsigned set_find(const struct set *set, const struct hash *hash)
     return REFUSALS_WAYS;
 }
 
+static struct instant refusal_ends_at(const struct refusal *refusal)
+{
+    return instant_add_us(refusal->at, refusal->holds_us);
+}
+
 static unsigned set_find_first_to_end(const struct set *set)
 {
     unsigned first = 0;
     for (unsigned i = 1; i < REFUSALS_WAYS; i++) {
-        if (instant_diff_us(set->slots[i].ends_at, set->slots[first].ends_at) < 0) {
+        if (instant_diff_us(refusal_ends_at(&set->slots[i]),
+                            refusal_ends_at(&set->slots[first]))
+            < 0) {
             first = i;
         }
     }
@@ -133,21 +142,9 @@ static int64_t window_left_us(const struct limit *limit, int64_t window_end_us,
     return per_us - -left_us % per_us;
 }
 
-bool refusals_answer(const struct refusals *refusals, struct store_charge *charge,
-                     struct instant now)
+static void answer(const struct refusal *refusal, struct store_charge *charge,
+                   int64_t gone_us)
 {
-    struct hash hash = hash_counter(refusals, charge);
-    const struct set *set = &refusals->sets[hash.lo % SETS];
-    unsigned i = set_find(set, &hash);
-    if (i == REFUSALS_WAYS) {
-        return false;
-    }
-    const struct refusal *refusal = &set->slots[i];
-    if (charge->cost < refusal->cost || instant_diff_us(refusal->ends_at, now) <= 0) {
-        return false;
-    }
-    int64_t gone_us = instant_diff_us(now, refusal->told_at);
-    gone_us = gone_us > 0 ? gone_us : 0; /* a clock that was read a little earlier */
     bool is_never = charge->cost > charge->limit->size;
     charge->answer = (struct limit_answer){
         .remaining = refusal->remaining,
@@ -155,32 +152,66 @@ bool refusals_answer(const struct refusals *refusals, struct store_charge *charg
         .retry_us = is_never ? LIMIT_NEVER : wait_left_us(refusal->retry_us, gone_us),
         .window_end_us = window_left_us(charge->limit, refusal->window_end_us, gone_us),
     };
-    return true;
+}
+
+bool refusals_answer(const struct refusals *refusals, struct store_charge *charge,
+                     struct instant now, unsigned *doubt)
+{
+    struct hash hash = hash_counter(refusals, charge);
+    unsigned set = (unsigned)(hash.lo % SETS);
+    unsigned way = set_find(&refusals->sets[set], &hash);
+    *doubt = REFUSALS_N;
+    if (way == REFUSALS_WAYS || charge->cost == 0) {
+        return false;
+    }
+    const struct refusal *refusal = &refusals->sets[set].slots[way];
+    int64_t gone_us = instant_diff_us(now, refusal->at);
+    gone_us = gone_us > 0 ? gone_us : 0; /* a clock that was read a little earlier */
+    if (gone_us < refusal->holds_us && charge->cost >= refusal->cost) {
+        answer(refusal, charge, gone_us);
+        return true;
+    }
+    if (gone_us < refusal->holds_us + REFUSALS_US_MAX) {
+        *doubt = set * REFUSALS_WAYS + way;
+    }
+    return false;
 }
 
 void refusals_remember(struct refusals *refusals, const struct store_charge *charge,
-                       struct instant asked_at, struct instant now)
+                       struct instant at)
 {
-    const struct limit_answer *answer = &charge->answer;
+    const struct limit_answer *refused = &charge->answer;
     struct hash hash = hash_counter(refusals, charge);
     struct set *set = &refusals->sets[hash.lo % SETS];
-    unsigned i = set_find(set, &hash);
-    i = i < REFUSALS_WAYS ? i : set_find_first_to_end(set);
-    int64_t holds_us = answer->retry_us < REFUSALS_US_MAX ? answer->retry_us
-                                                          : REFUSALS_US_MAX;
-    ENSURE(!answer->is_allowed);
-    set->hashes_hi[i] = hash.hi;
-    set->slots[i] = (struct refusal){
+    unsigned way = set_find(set, &hash);
+    void *asker = way < REFUSALS_WAYS ? set->slots[way].asker : NULL;
+    way = way < REFUSALS_WAYS ? way : set_find_first_to_end(set);
+    ENSURE(!refused->is_allowed);
+    set->hashes_hi[way] = hash.hi;
+    set->slots[way] = (struct refusal){
         .hash_lo = hash.lo,
-        .ends_at = instant_add_us(asked_at, holds_us),
-        .told_at = now,
-        .retry_us = answer->retry_us,
-        .reset_us = answer->reset_us,
-        .window_end_us = answer->window_end_us,
-        .cost = charge->cost,
-        .remaining = answer->remaining,
+        .at = at,
+        .retry_us = refused->retry_us,
+        .reset_us = refused->reset_us,
+        .window_end_us = refused->window_end_us,
+        .holds_us = (uint32_t)(refused->retry_us < REFUSALS_US_MAX ? refused->retry_us
+                                                                   : REFUSALS_US_MAX),
+        .cost = (uint32_t)charge->cost,
+        .remaining = refused->remaining,
+        .asker = asker,
     };
-    if (instant_diff_us(set->slots[i].ends_at, refusals->last_ends_at) > 0) {
-        refusals->last_ends_at = set->slots[i].ends_at;
+    struct instant ends_at = refusal_ends_at(&set->slots[way]);
+    if (instant_diff_us(ends_at, refusals->last_ends_at) > 0) {
+        refusals->last_ends_at = ends_at;
     }
+}
+
+void *refusals_asker(const struct refusals *refusals, unsigned doubt)
+{
+    return refusals->sets[doubt / REFUSALS_WAYS].slots[doubt % REFUSALS_WAYS].asker;
+}
+
+void refusals_set_asker(struct refusals *refusals, unsigned doubt, void *asker)
+{
+    refusals->sets[doubt / REFUSALS_WAYS].slots[doubt % REFUSALS_WAYS].asker = asker;
 }

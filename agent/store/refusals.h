@@ -1,11 +1,13 @@
 /**
  * @file agent/store/refusals.h  What Redis refused a moment ago.
  *
- * Model:     a refusal holds for a counter and a cost, until `retry` is over or, since
- *            others may have given something back, REFUSALS_US_MAX: both from when it was
- *            asked for. As long, a charge of that cost or more is refused at once, with the
- *            same answer but for the time that passed since it was there. The newest
- *            refusal of a counter is the one that is remembered.
+ * Model:     a refusal holds for a counter and a cost, until its `retry` is over or, since
+ *            others may have given something back, REFUSALS_US_MAX. As long, a charge of that
+ *            cost or more is refused at once, with the same answer less the time gone. The
+ *            newest refusal of a counter is the one that is remembered.
+ *
+ *            For as long again the counter is in doubt: many may want to know whether it still
+ *            refuses, and one of them can ask for all. Who that is is kept here, too.
  *
  *            A counter is its name and the limit in force, by a keyed hash of both: with
  *            another limit (a plan, a change of rules) it is another one.
@@ -37,25 +39,27 @@ struct refusals;
 MUST_USE struct refusals *refusals_new(const uint8_t *secret);
 void refusals_free(struct refusals *refusals);
 
-/** Whether nothing is refused any more: costs nothing to find out. */
+/** Whether no counter is refused or in doubt any more: costs nothing to find out. */
 bool refusals_are_over(const struct refusals *refusals, struct instant now);
 
 /**
- * Answer a charge, if it would be refused: by its name, limit and cost.
+ * Answer a charge, if it would be refused: by its limit, its key, which is its name in
+ * Redis, and its cost.
  *
+ * @param doubt  out, where it is not: which doubt its counter is in; REFUSALS_N: in none
  * @return whether it is refused; false: `answer` is as it was
  */
 MUST_USE bool refusals_answer(const struct refusals *refusals,
-                              struct store_charge *charge, struct instant now);
+                              struct store_charge *charge, struct instant now,
+                              unsigned *doubt);
 
-/**
- * Remember the answer of a charge that was refused.
- *
- * @param asked_at  not after the moment of which the answer tells
- * @param now       when it is there
- */
+/** Remember the answer of a charge that was refused, as that of a moment. */
 void refusals_remember(struct refusals *refusals, const struct store_charge *charge,
-                       struct instant asked_at, struct instant now);
+                       struct instant at);
+
+/** Who asks for the counter in a doubt; NULL: nobody, or the doubt is over. */
+void *refusals_asker(const struct refusals *refusals, unsigned doubt);
+void refusals_set_asker(struct refusals *refusals, unsigned doubt, void *asker);
 
 /** Forget all. */
 void refusals_clear(struct refusals *refusals);

@@ -1,7 +1,8 @@
 /* The cache of refusals beside a list of all of them. It refuses nothing that the list would
  * not, with the same answer; while its counters are no more than fit one set, it refuses
- * exactly what the list does; and always what it was told last. It is over when every
- * refusal is. */
+ * exactly what the list does; and always what it was told last. What was refused within the
+ * last second is in doubt, each counter in one of its own. It is over when every refusal is
+ * and every doubt. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -28,7 +29,7 @@ struct told {
     bool is_there;
     int64_t cost;
     struct instant ends_at;
-    struct instant came_at;
+    struct instant at;
     struct limit_answer answer;
 };
 
@@ -56,8 +57,8 @@ static struct store_charge charge_of(unsigned counter, char *name)
     int n = snprintf(name, NAME_BYTES, "rl:{%u}", counter / LIMITS);
     return (struct store_charge){
         .limit = &t.limits[counter % LIMITS],
-        .name = name,
-        .name_bytes = (size_t)n,
+        .key = (const uint8_t *)name,
+        .key_bytes = (size_t)n,
     };
 }
 
@@ -74,7 +75,7 @@ static int64_t less(int64_t wait_us, int64_t gone_us)
 static void check_answer(const struct told *told, const struct store_charge *charge)
 {
     const struct limit_answer *answer = &charge->answer;
-    int64_t gone_us = t.now.us - told->came_at.us;
+    int64_t gone_us = t.now.us - told->at.us;
     gone_us = gone_us > 0 ? gone_us : 0;
     assert_false(answer->is_allowed);
     assert_int_equal(answer->remaining, told->answer.remaining);
@@ -88,13 +89,29 @@ static void check_answer(const struct told *told, const struct store_charge *cha
     }
 }
 
+static void check_doubt(const struct told *told, bool has_none, unsigned doubt)
+{
+    bool is_recent = told->is_there && t.now.us < told->ends_at.us + REFUSALS_US_MAX;
+    if (has_none || !is_recent) {
+        assert_int_equal(doubt, REFUSALS_N);
+        return;
+    }
+    assert_true(doubt < REFUSALS_N || t.n_counters > REFUSALS_WAYS);
+    if (doubt < REFUSALS_N) { /* no other's */
+        assert_null(refusals_asker(t.refusals, doubt));
+        refusals_set_asker(t.refusals, doubt, NULL);
+    }
+}
+
 static bool ask(unsigned counter, int64_t cost)
 {
     char name[NAME_BYTES];
     const struct told *told = &t.list[counter];
     struct store_charge charge = charge_of(counter, name);
     charge.cost = cost;
-    bool is_refused = refusals_answer(t.refusals, &charge, t.now);
+    unsigned doubt = 0;
+    bool is_refused = refusals_answer(t.refusals, &charge, t.now, &doubt);
+    check_doubt(told, is_refused || cost == 0, doubt);
     if (is_refused) {
         assert_true(is_expected(told, cost));
         check_answer(told, &charge);
@@ -108,7 +125,7 @@ static void tell(unsigned counter)
     struct told *told = &t.list[counter];
     struct store_charge charge = charge_of(counter, name);
     int64_t retry_us = below(20) == 0 ? LIMIT_NEVER : 1 + below(3 * US_PER_S);
-    struct instant asked_at = {.us = t.now.us - below(5000)};
+    struct instant at = {.us = t.now.us - (below(10) == 0 ? below(5000) : 0)};
     charge.cost = 1 + below(12);
     charge.answer = (struct limit_answer){
         .remaining = below(charge.cost),
@@ -116,13 +133,13 @@ static void tell(unsigned counter)
         .reset_us = retry_us == LIMIT_NEVER ? LIMIT_NEVER : retry_us + below(1000),
         .window_end_us = below(MINUTE_US),
     };
-    refusals_remember(t.refusals, &charge, asked_at, t.now);
+    refusals_remember(t.refusals, &charge, at);
     int64_t holds_us = retry_us < US_PER_S ? retry_us : US_PER_S;
     *told = (struct told){
         .is_there = true,
         .cost = charge.cost,
-        .ends_at = {.us = asked_at.us + holds_us},
-        .came_at = t.now,
+        .ends_at = {.us = at.us + holds_us},
+        .at = at,
         .answer = charge.answer,
     };
     t.last_ends_at.us = told->ends_at.us > t.last_ends_at.us ? told->ends_at.us
@@ -156,7 +173,7 @@ static void step(void)
         assert_true(is_refused || t.n_counters > REFUSALS_WAYS);
     }
     assert_int_equal(refusals_are_over(t.refusals, t.now),
-                     t.last_ends_at.us <= t.now.us);
+                     t.last_ends_at.us + REFUSALS_US_MAX <= t.now.us);
 }
 
 static void trace(void)

@@ -122,6 +122,9 @@ static void on_done(struct store_take *take)
     ENSURE(!request->is_done); /* exactly once */
     request->is_done = true;
     request->done_at = sim_now(request->fleet->sim);
+    if (request->on_done != NULL) {
+        request->on_done(request);
+    }
 }
 
 void fleet_ask(struct fleet *fleet, unsigned host, struct fleet_request *request)

@@ -57,6 +57,7 @@ void fleet_limit_init(struct fleet_limit *limit, const struct limit *what,
 /** A request under way. Zeroed. */
 struct fleet_request {
     struct store_take take;
+    void (*on_done)(struct fleet_request *request); /* NULL: nobody is told */
     bool is_done;
     struct instant asked_at; /* true time, as is done_at */
     struct instant done_at;

@@ -85,7 +85,6 @@ struct sim {
     uint8_t node_of[SEAM_SLOTS_MAX];
     struct flight *flights;
     uint64_t n_scripts[REDIS_SCRIPTS_N];
-    uint64_t tag;
     struct sim_witness *witness;
     size_t n_events;
     size_t cap_events;
@@ -487,6 +486,13 @@ static uint64_t host_random(struct seam *seam)
     return prng_next(&host_of(seam)->sim->prng);
 }
 
+static uint64_t tag_of(struct sim *sim, const struct seam_call *call)
+{
+    return sim->witness != NULL && sim->witness->tag != NULL
+               ? sim->witness->tag(sim->witness, call)
+               : 0;
+}
+
 static struct flight *take_off(struct host *host, struct seam_call *call, unsigned node)
 {
     struct flight *flight = calloc(1, sizeof(*flight));
@@ -513,7 +519,7 @@ static struct flight *take_off(struct host *host, struct seam_call *call, unsign
     flight->host = host;
     flight->node = node;
     flight->script = call->script;
-    flight->tag = host->sim->tag;
+    flight->tag = tag_of(host->sim, call);
     flight->sent_at = host->sim->now;
     flight->next = host->sim->flights;
     if (flight->next != NULL) {
@@ -750,11 +756,6 @@ void sim_flush(struct sim *sim, unsigned node)
 void sim_move_slot(struct sim *sim, unsigned slot, unsigned node)
 {
     sim->node_of[slot] = (uint8_t)node;
-}
-
-void sim_set_tag(struct sim *sim, uint64_t tag)
-{
-    sim->tag = tag;
 }
 
 void sim_set_witness(struct sim *sim, struct sim_witness *witness)

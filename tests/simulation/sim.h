@@ -83,7 +83,7 @@ enum sim_step {
 struct sim_tale {
     enum sim_step step;
     unsigned script;
-    uint64_t tag; /* of the call */
+    uint64_t tag; /* of the call; 0: none */
     struct seam_bytes key;
     enum centre_act act; /* and what follows is as in struct centre_deed */
     int64_t amount;
@@ -92,15 +92,13 @@ struct sim_tale {
     uint32_t seq;
 };
 
-/** One who sees all of it, calls of probes too. */
+/** One who sees all of it, calls of probes too, and may give each call a tag as it begins. */
 struct sim_witness {
     void (*see)(struct sim_witness *witness, const struct sim_tale *tale);
+    uint64_t (*tag)(struct sim_witness *witness, const struct seam_call *call);
 };
 
 void sim_set_witness(struct sim *sim, struct sim_witness *witness);
-
-/** A number for calls that begin from now on. */
-void sim_set_tag(struct sim *sim, uint64_t tag);
 
 /** What a counter holds on the node that has its slot. */
 int64_t sim_used(struct sim *sim, const struct limit *limit, const char *key);

@@ -766,6 +766,228 @@ static void a_late_refusal_by_rules_that_are_gone_is_not(void **context)
     assert_int_equal(n_asked(), n + 1);
 }
 
+/* Shards are refused each for itself: while one has room nobody is. */
+static void a_shard_that_refused_is_passed_over(void **context)
+{
+    (void)context;
+    ten.limit = fixed(100, MINUTE_US);
+    ten.home.n_shards = 2;
+    for (unsigned i = 0; i < 100; i++) {
+        assert_true(ask(&ten, "a", 1).take.is_allowed);
+    }
+    assert_false(ask(&ten, "a", 1).take.is_allowed);
+    uint64_t n = n_asked(); /* by now both have refused */
+    uint64_t n_again = health_get(health(), HEALTH_REFUSED_AGAIN);
+    assert_false(ask(&ten, "a", 1).take.is_allowed);
+    assert_int_equal(n_asked(), n);
+    assert_int_equal(health_get(health(), HEALTH_REFUSED_AGAIN), n_again + 1);
+}
+
+/* --- what was refused, and may pass by now --- */
+
+enum {
+    CROWD = 20
+};
+
+static struct fleet_request crowd[CROWD];
+
+/* A bucket that is empty, of which a request was refused, when it has `n_tokens` again. */
+static void be_refused_until(struct fleet_limit *limit, int64_t n_tokens)
+{
+    struct limit what = bucket(100, 10, US_PER_S);
+    sim_set_latency(f.sim, 0, 100, 100);
+    fleet_limit_init(limit, &what, "bucket", false);
+    assert_true(ask(limit, "a", 10).take.is_allowed);
+    assert_false(ask(limit, "a", 1).take.is_allowed);
+    sim_run(f.sim, n_tokens * 10 * US_PER_MS);
+}
+
+static void crowd_in(const struct fleet_limit *limit)
+{
+    memset(crowd, 0, sizeof(crowd));
+    for (unsigned i = 0; i < CROWD; i++) {
+        fleet_add(&crowd[i], limit, "a", 1);
+        fleet_ask(&f, 0, &crowd[i]);
+        assert_false(crowd[i].is_done);
+    }
+}
+
+static unsigned n_allowed_of_crowd(void)
+{
+    unsigned n = 0;
+    for (unsigned i = 0; i < CROWD; i++) {
+        assert_true(crowd[i].is_done);
+        n += crowd[i].take.is_allowed;
+    }
+    return n;
+}
+
+static void one_asks_for_all(void **context)
+{
+    (void)context;
+    struct fleet_limit limit;
+    be_refused_until(&limit, 1);
+    uint64_t n = n_asked();
+    crowd_in(&limit);
+    assert_int_equal(sim_n_in_flight(f.sim), 1);
+    sim_run(f.sim, 200);
+    assert_true(crowd[0].is_done);
+    assert_false(crowd[1].is_done);
+    assert_int_equal(sim_n_in_flight(f.sim), 1);
+    sim_run(f.sim, 200);
+    assert_int_equal(n_allowed_of_crowd(), 1);
+    assert_int_equal(n_asked(), n + 2);
+    assert_int_equal(health_get(health(), HEALTH_REFUSED_AGAIN), CROWD - 2);
+    assert_int_equal(redis_store_n_under_way(f.hosts[0].redis), 0);
+}
+
+/* Six, of which the first is told that there are five more; and one that finds there is no
+ * seventh. */
+static void as_many_ask_as_there_is_room_for(void **context)
+{
+    (void)context;
+    struct fleet_limit limit;
+    be_refused_until(&limit, 6);
+    uint64_t n = n_asked();
+    crowd_in(&limit);
+    sim_run(f.sim, 200);
+    assert_int_equal(sim_n_in_flight(f.sim), 5);
+    sim_run(f.sim, 200);
+    assert_int_equal(sim_n_in_flight(f.sim), 2);
+    sim_run(f.sim, 200);
+    assert_int_equal(n_allowed_of_crowd(), 6);
+    assert_int_equal(n_asked(), n + 8);
+}
+
+/* Two more are there by each answer: more ask each time, until one is refused. */
+static void more_ask_while_they_are_allowed(void **context)
+{
+    (void)context;
+    static const unsigned n_asking[] = {1, 1, 2, 4};
+    struct limit what = bucket(10000, 2, US_PER_S);
+    struct fleet_limit limit;
+    struct fleet_request requests[2] = {0};
+    fleet_limit_init(&limit, &what, "bucket", false);
+    sim_set_latency(f.sim, 0, 100, 100);
+    for (unsigned i = 0; i < 2; i++) {
+        fleet_add(&requests[i], &limit, "a", 2);
+        fleet_ask(&f, 0, &requests[i]);
+    }
+    sim_run(f.sim, 10 * US_PER_MS);
+    assert_true(requests[0].take.is_allowed && !requests[1].take.is_allowed);
+    crowd_in(&limit);
+    for (unsigned i = 0; i < ARRAY_LEN(n_asking); i++) {
+        assert_int_equal(sim_n_in_flight(f.sim), n_asking[i]);
+        sim_run(f.sim, 200);
+    }
+    assert_int_equal(n_allowed_of_crowd(), 1 + 1 + 2 + 2);
+}
+
+/* Local charges are made first, and given back where the one that asks finds no more room. */
+static void who_follows_gives_back_what_it_charged(void **context)
+{
+    (void)context;
+    struct fleet_limit limit;
+    struct fleet_request requests[3] = {0};
+    be_refused_until(&limit, 1);
+    fleet_add(&requests[2], &local, "a", 4);
+    for (unsigned i = 0; i < 3; i++) {
+        fleet_add(&requests[i], &limit, "a", 1);
+        fleet_ask(&f, 0, &requests[i]);
+    }
+    assert_int_equal(left_here(&local, "a"), 6);
+    sim_run(f.sim, 400);
+    const struct store_take *last = &requests[2].take;
+    assert_true(requests[2].is_done);
+    assert_false(last->is_allowed || last->charges[0].is_charged);
+    assert_int_equal(last->charges[0].answer.remaining, 10);
+    assert_int_equal(last->charges[1].source, STORE_COUNTED);
+    assert_int_equal(left_here(&local, "a"), 10);
+}
+
+static void nobody_follows_without_need(void **context)
+{
+    (void)context;
+    struct fleet_limit limit;
+    struct fleet_request requests[5] = {0};
+    be_refused_until(&limit, 1);
+    fleet_add(&requests[0], &limit, "a", 1); /* asks */
+    fleet_add(&requests[1], &limit, "a", 0); /* always passes */
+    fleet_add(&requests[2], &limit, "a", 1); /* refuses nobody */
+    requests[2].take.charges[0].is_lenient = true;
+    fleet_add(&requests[3], &limit, "a", 1);
+    requests[3].take.is_peek = true;
+    fleet_add(&requests[4], &limit, "b", 1); /* another counter */
+    for (unsigned i = 0; i < ARRAY_LEN(requests); i++) {
+        fleet_ask(&f, 0, &requests[i]);
+        assert_int_equal(sim_n_in_flight(f.sim), i + 1);
+    }
+    sim_run(f.sim, 200);
+    assert_int_equal(redis_store_n_under_way(f.hosts[0].redis), 0);
+}
+
+/* Half of its time: the other half is for asking. */
+static void who_follows_asks_while_there_is_time(void **context)
+{
+    (void)context;
+    struct fleet_limit limit;
+    be_refused_until(&limit, CROWD);
+    sim_set_latency(f.sim, 0, 1900, 1900);
+    crowd_in(&limit);
+    sim_run(f.sim, (FLEET_DEADLINE_US - REDIS_RESERVE_US) / 2 - 1);
+    assert_int_equal(sim_n_in_flight(f.sim), 1);
+    sim_set_latency(f.sim, 0, 100, 100);
+    sim_run(f.sim, 1);
+    assert_int_equal(sim_n_in_flight(f.sim), CROWD);
+    sim_run(f.sim, 2 * US_PER_MS);
+    assert_int_equal(n_allowed_of_crowd(), 10);
+}
+
+static void who_follows_one_that_fails_asks(void **context)
+{
+    (void)context;
+    struct fleet_limit limit;
+    be_refused_until(&limit, 1);
+    crowd_in(&limit);
+    sim_set_health(f.sim, 0, SIM_FAILING);
+    sim_run(f.sim, 200);
+    assert_int_equal(crowd[0].take.failure, STORE_DOWN);
+    assert_int_equal(sim_n_in_flight(f.sim), CROWD - 1); /* all the others, at once */
+    sim_run(f.sim, FLEET_DEADLINE_US);
+    for (unsigned i = 0; i < CROWD; i++) {
+        assert_true(crowd[i].is_done);
+        assert_int_equal(crowd[i].take.failure, STORE_DOWN);
+    }
+}
+
+static void without_time_nobody_follows(void **context)
+{
+    (void)context;
+    struct fleet_limit limit;
+    struct fleet_request request = {0};
+    be_refused_until(&limit, 1);
+    fleet_add(&request, &limit, "a", 1);
+    crowd_in(&limit);
+    request.take.deadline = instant_add_us(sim_now(f.sim), REDIS_RESERVE_US);
+    fleet_ask(&f, 0, &request);
+    assert_true(request.is_done);
+    assert_int_equal(request.take.failure, STORE_SLOW);
+    sim_run(f.sim, FLEET_DEADLINE_US);
+    assert_int_equal(n_allowed_of_crowd(), 1);
+}
+
+/* A change of rules forgets who asks, but not who follows. */
+static void rules_that_change_keep_followers(void **context)
+{
+    (void)context;
+    struct fleet_limit limit;
+    be_refused_until(&limit, 3);
+    crowd_in(&limit);
+    store_leave(f.hosts[0].redis);
+    sim_run(f.sim, FLEET_DEADLINE_US);
+    assert_int_equal(n_allowed_of_crowd(), 3);
+}
+
 #define TEST(name)    cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 #define CLUSTER(name) cmocka_unit_test_setup_teardown(name, set_up_cluster, tear_down)
 
@@ -811,6 +1033,16 @@ int main(void)
         TEST(a_refusal_by_policy_is_not_remembered),
         TEST(a_late_refusal_is_remembered),
         TEST(a_late_refusal_by_rules_that_are_gone_is_not),
+        TEST(a_shard_that_refused_is_passed_over),
+        TEST(one_asks_for_all),
+        TEST(as_many_ask_as_there_is_room_for),
+        TEST(more_ask_while_they_are_allowed),
+        TEST(who_follows_gives_back_what_it_charged),
+        TEST(nobody_follows_without_need),
+        TEST(who_follows_asks_while_there_is_time),
+        TEST(who_follows_one_that_fails_asks),
+        TEST(without_time_nobody_follows),
+        TEST(rules_that_change_keep_followers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
