@@ -1,5 +1,7 @@
 #include "agent/store/courier.h"
 
+#include <string.h>
+
 _Static_assert(COURIER_ITEMS_MAX < 32, "a bit for each");
 
 static struct instant courier_now(const struct courier *courier)
@@ -118,7 +120,19 @@ static void take_load(struct courier *courier, struct load *load)
     seam_timer_stop(courier->seam, &courier->flush);
 }
 
-/* Carry those of `left` that are in the slot of its first. @return the rest */
+static bool call_has(const struct courier_call *call, struct seam_bytes key)
+{
+    for (unsigned i = 0; i < call->n; i++) {
+        if (call->keys[i].len == key.len
+            && memcmp(call->keys[i].ptr, key.ptr, key.len) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Carry those of `left` that are in the slot of its first, each of another counter.
+ * @return the rest */
 static uint32_t carry_slot(struct courier *courier, const struct load *load,
                            uint32_t left)
 {
@@ -127,7 +141,7 @@ static uint32_t carry_slot(struct courier *courier, const struct load *load,
     struct courier_call *call = call_take(courier, slot);
     for (; left != 0; left &= left - 1) {
         unsigned i = (unsigned)__builtin_ctz(left);
-        if (load->slots[i] != slot) {
+        if (load->slots[i] != slot || (call != NULL && call_has(call, load->keys[i]))) {
             rest |= UINT32_C(1) << i;
         } else if (call != NULL) {
             call->keys[call->n] = load->keys[i];

@@ -3,7 +3,8 @@
  *
  * Model:     an item is a counter and something to be done about it, for which nobody waits.
  *            Items wait up to COURIER_WAIT_US for others and then go in calls of one script,
- *            each with all that are in one slot, at most COURIER_ITEMS_MAX. What a node does
+ *            each with all that are in one slot, at most COURIER_ITEMS_MAX and each of another
+ *            counter, since scripts read all counters before they write any. What a node does
  *            not take, since its breaker is open or too much is under way, comes back at
  *            once.
  * Ownership: courier_init; the memory is the caller's. Items are numbers of the caller's,

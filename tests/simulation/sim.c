@@ -493,6 +493,21 @@ static uint64_t tag_of(struct sim *sim, const struct seam_call *call)
                : 0;
 }
 
+/* Scripts read all counters before they write any: a key that a call has twice would lose
+ * what was done to it first. */
+static void check_keys(struct host *host, const struct seam_call *call)
+{
+    unsigned slot = host_slot(&host->seam, call->keys[0]);
+    for (unsigned i = 0; i < call->n_keys; i++) {
+        ENSURE(host_slot(&host->seam, call->keys[i]) == slot);
+        for (unsigned j = 0; j < i; j++) {
+            ENSURE(call->keys[i].len != call->keys[j].len
+                   || memcmp(call->keys[i].ptr, call->keys[j].ptr, call->keys[i].len)
+                          != 0);
+        }
+    }
+}
+
 static struct flight *take_off(struct host *host, struct seam_call *call, unsigned node)
 {
     struct flight *flight = calloc(1, sizeof(*flight));
@@ -505,9 +520,8 @@ static struct flight *take_off(struct host *host, struct seam_call *call, unsign
     flight->bytes = malloc(n_bytes + 1);
     ENSURE(flight->bytes != NULL);
     uint8_t *at = flight->bytes;
-    unsigned slot = host_slot(&host->seam, call->keys[0]);
+    check_keys(host, call);
     for (unsigned i = 0; i < call->n_keys; i++) {
-        ENSURE(host_slot(&host->seam, call->keys[i]) == slot);
         memcpy(at, call->keys[i].ptr, call->keys[i].len);
         flight->keys[i] = (struct seam_bytes){at, call->keys[i].len};
         at += call->keys[i].len;
