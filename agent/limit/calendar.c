@@ -14,6 +14,23 @@ void calendar_fill(struct calendar *calendar, const struct calendar_start *start
     atomic_store_explicit(&calendar->turn, turn, memory_order_release);
 }
 
+void calendar_copy(struct calendar *to, const struct calendar *from)
+{
+    struct calendar_start starts[CALENDAR_STARTS];
+    unsigned turn = 0;
+    do {
+        turn = atomic_load_explicit(&from->turn, memory_order_acquire);
+        for (int i = 0; i < CALENDAR_STARTS; i++) {
+            starts[i].number = atomic_load_explicit(&from->tables[turn % 2][i].number,
+                                                    memory_order_acquire);
+            starts[i].us = atomic_load_explicit(&from->tables[turn % 2][i].us,
+                                                memory_order_acquire);
+        }
+    } while (atomic_load_explicit(&from->turn, memory_order_relaxed) != turn);
+    to->is_even = from->is_even;
+    calendar_fill(to, starts);
+}
+
 /* The last start of a table that is not after `now`; the first where all are. Never the
  * last of all, whose window has no end. */
 static int find(const struct calendar *calendar, unsigned table, struct instant now,

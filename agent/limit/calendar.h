@@ -44,6 +44,9 @@ struct calendar {
  * before now. */
 void calendar_fill(struct calendar *calendar, const struct calendar_start *starts);
 
+/** Let another one, which nobody reads yet, say what this one says now. */
+void calendar_copy(struct calendar *to, const struct calendar *from);
+
 /**
  * Find the window that `now` is in; before the first start, the first one.
  *

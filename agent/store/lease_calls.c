@@ -25,6 +25,7 @@ struct lease_calls {
     struct seam_timer sweep;
     struct notebook book;                      /* of pools with orders, or watched */
     struct lease_order orders[NOTEBOOK_NOTES]; /* the last of each */
+    bool is_leaving[NOTEBOOK_NOTES];           /* returns what it gets */
 };
 
 /* By this pools know who watches them. */
@@ -36,9 +37,12 @@ static uint32_t watcher_of(const struct lease_calls *calls, uint32_t idx)
 /* Look after its pool then; at 0 no more. */
 static void note_watch(struct lease_calls *calls, uint32_t idx, struct instant at)
 {
-    calls->book.look_at[idx] = at;
     if (at.us == 0) {
         notebook_put(&calls->book, idx);
+    } else {
+        calls->book.look_at[idx] = calls->is_leaving[idx]
+                                       ? seam_now(calls->options.seam)
+                                       : at;
     }
 }
 
@@ -145,6 +149,7 @@ static void send(struct lease_calls *calls, const struct store_charge *charge,
         return;
     }
     calls->orders[idx] = *order;
+    calls->is_leaving[idx] = false;
     note_send(calls, idx);
 }
 
@@ -218,11 +223,12 @@ uint32_t lease_calls_give_back(struct lease_calls *calls, const struct store_tak
 
 /* --- looking after pools --- */
 
-static void look_after(struct lease_calls *calls, uint32_t idx, bool is_all)
+static void look_after(struct lease_calls *calls, uint32_t idx)
 {
     struct lease_order *order = &calls->orders[idx];
     struct table_key key = order->key;
-    struct instant at = leases_retire(calls->options.leases, &key, is_all,
+    struct instant at = leases_retire(calls->options.leases, &key,
+                                      calls->is_leaving[idx],
                                       seam_now(calls->options.seam),
                                       watcher_of(calls, idx), order);
     if (order->n_reports > 0) {
@@ -239,7 +245,7 @@ static void on_sweep(struct seam_timer *timer)
     for (uint32_t i = 0; i < calls->book.n_used; i++) {
         struct instant at = calls->book.look_at[i];
         if (at.us != 0 && instant_diff_us(now, at) >= 0) {
-            look_after(calls, i, false);
+            look_after(calls, i);
         }
     }
     timer->at = instant_add_us(now, LEASE_CALLS_SWEEP_US);
@@ -249,14 +255,21 @@ static void on_sweep(struct seam_timer *timer)
 void lease_calls_return(struct lease_calls *calls)
 {
     for (uint32_t i = 0; i < calls->book.n_used; i++) {
+        calls->is_leaving[i] = true;
         if (calls->book.look_at[i].us != 0) {
-            look_after(calls, i, true);
+            look_after(calls, i);
         }
     }
     courier_go(&calls->courier);
+    notebook_keep(&calls->book);
 }
 
 /* --- all --- */
+
+unsigned lease_calls_n_held(const struct lease_calls *calls)
+{
+    return calls->book.n_taken;
+}
 
 unsigned lease_calls_n_under_way(const struct lease_calls *calls)
 {

@@ -64,8 +64,12 @@ MUST_USE uint32_t lease_calls_give_back(struct lease_calls *calls,
                                         const struct lease_spending *spending,
                                         uint32_t mask);
 
-/** Report all leases that this worker watches, now. */
+/** Report all leases that this worker watches, now, and those that it gets for orders that
+ *  are under way when they are there. The limits of its charges so far may go. */
 void lease_calls_return(struct lease_calls *calls);
+
+/** Pools with orders, or watched. */
+unsigned lease_calls_n_held(const struct lease_calls *calls);
 
 /** Calls under way: 0 before it may be freed. */
 unsigned lease_calls_n_under_way(const struct lease_calls *calls);

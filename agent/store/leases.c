@@ -26,6 +26,7 @@ struct lease {
 
 struct pool {
     bool is_asking;   /* an order for more is under way */
+    bool is_left;     /* by its watcher, as soon as there is another */
     uint32_t watcher; /* 0: none */
     struct instant ask_at;
     int64_t span; /* number of the horizon that is counted in */
@@ -424,9 +425,11 @@ static struct instant pool_watch(struct pool *pool, struct instant now,
 {
     struct instant never = {0};
     struct instant at = pool_look_at(pool, now);
-    if (pool->watcher != 0 && pool->watcher != watcher) {
+    bool is_free = pool->watcher == 0 || (pool->is_left && watcher != 0);
+    if (!is_free && pool->watcher != watcher) {
         return never;
     }
+    pool->is_left = pool->is_left && pool->watcher == watcher;
     pool->watcher = at.us == INT64_MAX ? 0 : watcher;
     return pool->watcher != 0 ? at : never;
 }
@@ -461,7 +464,8 @@ struct instant leases_retire(struct leases *leases, const struct table_key *key,
     *order = (struct lease_order){.key = *key, .divisor = 1};
     struct table_set *set = table_lock(&leases->table, key);
     struct pool *pool = table_find(&leases->table, set, key);
-    if (pool != NULL) {
+    if (pool != NULL && pool->watcher == watcher) {
+        pool->is_left = pool->is_left || is_all;
         pool_update(leases, pool, is_all, now);
         order_add_reports(pool, order);
         if (order->n_reports == 0) {

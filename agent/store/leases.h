@@ -13,7 +13,8 @@
  *            host's part of `share` of the limit; a pool of half a block wants to be topped
  *            up to one. Who spends is told so, by an order that it is to send: one at a
  *            time for a pool. An order also carries the reports that are due. One of those
- *            who sent orders watches the pool while anything of it is out.
+ *            who sent orders watches the pool while anything of it is out; from one who is
+ *            about to leave the next one takes over.
  * Ownership: leases_new / leases_free.
  * Threads:   any. Pools are in a table (table.h), whose locks are held for the arithmetic and
  *            nothing else.
@@ -133,8 +134,8 @@ struct instant leases_end_order(struct leases *leases, const struct lease_order 
 /**
  * Spend no more from those leases of a pool whose time is over.
  *
- * @param is_all   from none of its leases: rules change, or the agent stops
- * @param watcher  as above
+ * @param is_all   from none of its leases, and let another watch it: the caller leaves
+ * @param watcher  as above; nothing is done where that is another one by now
  * @param order    the reports due, if any, with no want; then leases_end_order says more
  * @return when to call again, where there is no report; 0: need not
  */

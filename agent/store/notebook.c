@@ -19,6 +19,8 @@ uint32_t notebook_take(struct notebook *book, const struct store_charge *charge)
     }
     struct note *note = &book->notes[idx];
     ENSURE(charge->key_bytes <= sizeof(note->name));
+    book->n_taken++;
+    note->is_taken = true;
     note->limit = *charge->limit;
     note->name_bytes = charge->key_bytes;
     memcpy(note->name, charge->key, charge->key_bytes);
@@ -28,6 +30,21 @@ uint32_t notebook_take(struct notebook *book, const struct store_charge *charge)
 void notebook_put(struct notebook *book, uint32_t idx)
 {
     book->look_at[idx] = (struct instant){0};
+    book->n_taken--;
+    book->notes[idx].is_taken = false;
     book->notes[idx].next_free = book->free;
     book->free = idx;
+}
+
+void notebook_keep(struct notebook *book)
+{
+    for (uint32_t i = 0; i < book->n_used; i++) {
+        struct note *note = &book->notes[i];
+        struct calendar *kept = &book->calendars[i];
+        if (note->is_taken && note->limit.calendar != NULL
+            && note->limit.calendar != kept) {
+            calendar_copy(kept, note->limit.calendar);
+            note->limit.calendar = kept;
+        }
+    }
 }

@@ -3,6 +3,7 @@
  *
  * Model:     a note is the name of a counter and its limit, and when to look after it. A
  *            note is known by its number; what else belongs to it stands in arrays beside.
+ *            Notes outlive rules: before these go, notebook_keep copies what limits point to.
  * Ownership: notebook_init; the memory is the caller's.
  * Threads:   one.
  * Errors:    notebook_take answers NOTEBOOK_NONE when all are in use.
@@ -20,6 +21,7 @@ enum {
 };
 
 struct note {
+    bool is_taken;
     uint32_t next_free;
     struct limit limit;
     size_t name_bytes;
@@ -28,9 +30,11 @@ struct note {
 
 struct notebook {
     uint32_t free;
+    uint32_t n_taken;
     uint32_t n_used;                        /* ever: all numbers are below it */
     struct instant look_at[NOTEBOOK_NOTES]; /* 0: not, as long as it is written so */
     struct note notes[NOTEBOOK_NOTES];
+    struct calendar calendars[NOTEBOOK_NOTES]; /* of notes whose rules have gone */
 };
 
 /** @param book  zeroed */
@@ -40,6 +44,20 @@ void notebook_init(struct notebook *book);
 MUST_USE uint32_t notebook_take(struct notebook *book,
                                 const struct store_charge *charge);
 void notebook_put(struct notebook *book, uint32_t idx);
+
+/** Keep what the calendars of all notes say: they will be gone. Good for as many windows
+ *  as a calendar knows. */
+void notebook_keep(struct notebook *book);
+
+static inline bool notebook_has_room(const struct notebook *book)
+{
+    return book->n_taken < NOTEBOOK_NOTES;
+}
+
+static inline bool notebook_is_taken(const struct notebook *book, uint32_t idx)
+{
+    return book->notes[idx].is_taken;
+}
 
 static inline struct seam_bytes notebook_name(const struct notebook *book, uint32_t idx)
 {

@@ -309,6 +309,13 @@ static void return_all(struct redis_store *redis)
     }
 }
 
+/* Counters of which Redis does not know all yet. */
+static unsigned n_held(const struct redis_store *redis)
+{
+    return (redis->leases != NULL ? lease_calls_n_held(redis->leases) : 0)
+           + (redis->syncs != NULL ? sync_calls_n_held(redis->syncs) : 0);
+}
+
 static void redis_leave(struct store *store)
 {
     struct redis_store *redis = to_redis(store);
@@ -322,11 +329,13 @@ static void redis_leave(struct store *store)
 static bool redis_finish(struct store *store)
 {
     struct redis_store *redis = to_redis(store);
-    if (!redis->is_finishing) {
-        redis->is_finishing = true;
-        return_all(redis);
+    struct instant now = seam_now(redis->policies.seam);
+    if (redis->finish_by.us == 0) {
+        redis->finish_by = instant_add_us(now, REDIS_FINISH_US);
     }
-    return redis_store_n_under_way(store) == redis->prober.n_under_way;
+    return_all(redis);
+    return redis_store_n_under_way(store) == redis->prober.n_under_way
+           && (n_held(redis) == 0 || instant_diff_us(now, redis->finish_by) >= 0);
 }
 
 static void redis_free(struct store *store)

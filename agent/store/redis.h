@@ -61,6 +61,8 @@ enum redis_script {
 #define REDIS_RESERVE_US (1 * US_PER_MS)
 
 #define REDIS_SETTLE_US  (1 * US_PER_S) /* in which what is given back is sent */
+#define REDIS_FINISH_US \
+    (1 * US_PER_S) /* in which what is held is returned, when the store is to finish */
 
 struct redis_store_options {
     struct store *local;

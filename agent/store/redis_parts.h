@@ -102,8 +102,8 @@ struct context {
 
 struct redis_store {
     struct store store;
-    struct policies policies; /* and what these know, for all */
-    bool is_finishing;
+    struct policies policies;   /* and what these know, for all */
+    struct instant finish_by;   /* 0: it is not to finish */
     struct lease_calls *leases; /* NULL: charges of that kind are asked about */
     struct sync_calls *syncs;   /* likewise */
     struct refusals *refusals;

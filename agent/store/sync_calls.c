@@ -24,7 +24,7 @@ struct sync_calls {
     struct courier courier;
     struct seam_timer round;
     struct notebook book; /* of pools that are watched; looked after unless under way */
-    bool is_last[NOTEBOOK_NOTES];
+    bool is_leaving[NOTEBOOK_NOTES];
     struct sync_order orders[NOTEBOOK_NOTES]; /* the last of each */
     uint8_t needs[NOTEBOOK_NOTES]; /* the bits of each in this round; 0: none */
 };
@@ -37,6 +37,12 @@ static struct sync_calls *calls_of(struct courier *courier)
 static struct instant calls_now(const struct sync_calls *calls)
 {
     return seam_now(calls->options.seam);
+}
+
+/* By this pools know who watches them. */
+static uint32_t watcher_of(const struct sync_calls *calls, uint32_t idx)
+{
+    return calls->options.worker * NOTEBOOK_NOTES + idx + 1;
 }
 
 /* --- exchanges --- */
@@ -63,14 +69,9 @@ static size_t encode(struct courier *courier, const uint32_t *items, unsigned n,
                               orders, n, out);
 }
 
-/* It goes on with the next round, where its limit is still there. */
+/* It goes on with the next round. */
 static void note_end(struct sync_calls *calls, uint32_t idx)
 {
-    if (calls->is_last[idx]) {
-        syncs_leave(calls->options.syncs, &calls->orders[idx].key);
-        notebook_put(&calls->book, idx);
-        return;
-    }
     calls->book.look_at[idx] = calls_now(calls);
 }
 
@@ -91,10 +92,8 @@ static bool answer(struct courier *courier, const uint32_t *items, unsigned n,
                repairs.n_values + repairs.n_ttls);
     for (unsigned i = 0; i < n; i++) {
         struct sync_news news = {replies[i].state, replies[i].now};
-        if (!calls->is_last[items[i]]) {
-            syncs_end(calls->options.syncs, &calls->orders[items[i]],
-                      notebook_limit(&calls->book, items[i]), &news, calls_now(calls));
-        }
+        syncs_end(calls->options.syncs, &calls->orders[items[i]],
+                  notebook_limit(&calls->book, items[i]), &news, calls_now(calls));
         note_end(calls, items[i]);
     }
     return true;
@@ -106,15 +105,14 @@ static void end(struct courier *courier, uint32_t item, enum courier_end end)
     note_end(calls_of(courier), item);
 }
 
-static void exchange(struct sync_calls *calls, uint32_t idx, bool is_last)
+static void exchange(struct sync_calls *calls, uint32_t idx)
 {
     struct table_key key = calls->orders[idx].key;
-    if (!syncs_begin(calls->options.syncs, &key, is_last, calls_now(calls),
-                     &calls->orders[idx])) {
+    if (!syncs_begin(calls->options.syncs, &key, watcher_of(calls, idx),
+                     calls->is_leaving[idx], calls_now(calls), &calls->orders[idx])) {
         notebook_put(&calls->book, idx);
         return;
     }
-    calls->is_last[idx] = is_last;
     calls->book.look_at[idx] = (struct instant){0};
     courier_add(&calls->courier, idx, notebook_name(&calls->book, idx));
 }
@@ -126,9 +124,23 @@ static unsigned bits_of(uint64_t need)
     return need == 0 ? 0 : 64 - (unsigned)__builtin_clzll(need);
 }
 
-/* Look at all that are not under way. @return of how many bits a need is at least that
- * is seen to in this round */
-static unsigned weigh(struct sync_calls *calls)
+/* What is seen to in a round: needs of more bits than these, and some of so many. */
+struct round {
+    unsigned bits;
+    unsigned n; /* of these */
+};
+
+static struct round round_of(const unsigned n_of[NEEDS + 1])
+{
+    struct round round = {.bits = NEEDS, .n = SYNC_CALLS_ROUND};
+    while (round.bits > 0 && n_of[round.bits] <= round.n) {
+        round.n -= n_of[round.bits--];
+    }
+    return round;
+}
+
+/* Look at all that are not under way. */
+static struct round weigh(struct sync_calls *calls)
 {
     unsigned n_of[NEEDS + 1] = {0};
     int64_t oldest_us = 0;
@@ -137,29 +149,27 @@ static unsigned weigh(struct sync_calls *calls)
         calls->needs[i] = 0;
         if (calls->book.look_at[i].us != 0) {
             uint64_t need = syncs_need(calls->options.syncs, &calls->orders[i].key,
-                                       calls_now(calls), &age_us);
+                                       watcher_of(calls, i), calls_now(calls), &age_us);
             calls->needs[i] = (uint8_t)bits_of(need);
             oldest_us = need > 0 && age_us > oldest_us ? age_us : oldest_us;
         }
         n_of[calls->needs[i]]++;
     }
     syncs_set_age(calls->options.syncs, calls->options.worker, oldest_us);
-    unsigned n = 0;
-    unsigned bits = NEEDS;
-    while (bits > 1 && n + n_of[bits] <= SYNC_CALLS_ROUND) {
-        n += n_of[bits--];
-    }
-    return n + n_of[bits] <= SYNC_CALLS_ROUND ? bits : bits + 1;
+    return round_of(n_of);
 }
 
 static void on_round(struct seam_timer *timer)
 {
     struct sync_calls *calls = CONTAINER_OF(timer, struct sync_calls, round);
-    unsigned least = weigh(calls);
+    struct round round = weigh(calls);
     for (uint32_t i = 0; i < calls->book.n_used; i++) {
-        if (calls->needs[i] >= least && calls->needs[i] > 0) {
-            exchange(calls, i, false);
+        unsigned bits = calls->needs[i];
+        bool is_last = bits > 0 && bits == round.bits && round.n > 0;
+        if (bits > round.bits || is_last) {
+            exchange(calls, i);
         }
+        round.n -= is_last;
     }
     courier_go(&calls->courier);
     timer->at = instant_add_us(calls_now(calls),
@@ -170,13 +180,13 @@ static void on_round(struct seam_timer *timer)
 void sync_calls_leave(struct sync_calls *calls)
 {
     for (uint32_t i = 0; i < calls->book.n_used; i++) {
+        calls->is_leaving[i] = true;
         if (calls->book.look_at[i].us != 0) {
-            exchange(calls, i, true);
-        } else {
-            calls->is_last[i] = true;
+            exchange(calls, i);
         }
     }
     courier_go(&calls->courier);
+    notebook_keep(&calls->book);
 }
 
 /* --- charges --- */
@@ -189,12 +199,12 @@ static void watch(struct sync_calls *calls, const struct table_key *key,
     if (idx == NOTEBOOK_NONE) {
         return;
     }
-    if (!syncs_watch(calls->options.syncs, key, now)) {
+    if (!syncs_watch(calls->options.syncs, key, watcher_of(calls, idx), now)) {
         notebook_put(&calls->book, idx);
         return;
     }
     calls->orders[idx] = (struct sync_order){.key = *key};
-    calls->is_last[idx] = false;
+    calls->is_leaving[idx] = false;
     calls->book.look_at[idx] = now;
 }
 
@@ -207,7 +217,8 @@ static enum sync_verdict charge_one(struct sync_calls *calls, struct store_take 
     bool is_alone = false;
     enum sync_verdict verdict = syncs_charge(syncs, &key,
                                              health_n_agents(calls->options.health),
-                                             take->now, charge, &is_alone);
+                                             notebook_has_room(&calls->book), take->now,
+                                             charge, &is_alone);
     charge->source = STORE_COUNTED;
     if (is_alone) {
         watch(calls, &key, charge);
@@ -278,6 +289,11 @@ void sync_calls_give_back(struct sync_calls *calls, struct store_take *take,
 }
 
 /* --- all --- */
+
+unsigned sync_calls_n_held(const struct sync_calls *calls)
+{
+    return calls->book.n_taken;
+}
 
 unsigned sync_calls_n_under_way(const struct sync_calls *calls)
 {

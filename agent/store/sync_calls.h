@@ -53,8 +53,12 @@ MUST_USE bool sync_calls_charge(struct sync_calls *calls, struct store_take *tak
 void sync_calls_give_back(struct sync_calls *calls, struct store_take *take,
                           uint32_t charged);
 
-/** Exchange what is left to exchange, and watch nothing of it any more: limits go. */
+/** Exchange what is left to exchange, now and until all of it is, and watch none of these
+ *  pools any longer than that. The limits of its charges so far may go. */
 void sync_calls_leave(struct sync_calls *calls);
+
+/** Pools that are watched. */
+unsigned sync_calls_n_held(const struct sync_calls *calls);
 
 /** Calls under way: 0 before it may be freed. */
 unsigned sync_calls_n_under_way(const struct sync_calls *calls);

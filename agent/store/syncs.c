@@ -9,14 +9,15 @@ enum {
 };
 
 struct pool {
-    bool is_known; /* an exchange has brought the state */
-    bool is_watched;
-    bool is_sent;             /* an exchange is under way, or nobody heard of it */
-    uint32_t seq;             /* of the last exchange */
-    int64_t sent;             /* charged here: what it brings */
-    int64_t delta;            /* charged here since */
-    int64_t left;             /* of the limit at the last exchange */
-    int64_t ahead_us;         /* of Redis' clock before ours */
+    bool is_begun;    /* what is left, and whose clock it is, is known or guessed */
+    bool is_left;     /* by its watcher, as soon as there is another */
+    bool is_sent;     /* an exchange is under way, or nobody heard of it */
+    uint32_t watcher; /* 0: none */
+    uint32_t seq;     /* of the last exchange */
+    int64_t sent;     /* charged here: what it brings */
+    int64_t delta;    /* charged here since */
+    int64_t left;     /* of the limit at the last exchange */
+    int64_t ahead_us; /* of Redis' clock before ours */
     struct limit_state state; /* with all that was charged here, on Redis' clock */
     struct instant exchanged_at;
     struct instant used_at;
@@ -48,7 +49,7 @@ static bool pool_may_go(struct table *table, void *entry, struct instant now)
     const struct pool *pool = entry;
     (void)table;
     (void)now;
-    return !pool->is_watched;
+    return pool->watcher == 0;
 }
 
 /* --- deciding --- */
@@ -109,32 +110,45 @@ static enum sync_verdict pool_charge(const struct syncs *syncs, struct pool *poo
     return SYNC_ALLOWED;
 }
 
-/* Of a pool that nobody has watched for a while what is known may be old, not wrong. */
+/* It has been used since it was last exchanged, or has something to exchange. */
+static bool pool_wants_exchange(const struct pool *pool)
+{
+    return pool->is_sent || pool->delta > 0
+           || instant_diff_us(pool->used_at, pool->exchanged_at) >= 0;
+}
+
+/* What is known of a pool that has not wanted an exchange may be old, not wrong. */
 static void pool_begin(const struct syncs *syncs, struct pool *pool,
                        const struct limit *limit, struct instant now)
 {
     pool->exchanged_at = now;
-    if (!pool->is_known) {
+    if (!pool->is_begun) {
         pool->left = limit->size;
         pool->ahead_us = atomic_load_explicit(&syncs->ahead_us, memory_order_relaxed);
-        pool->is_known = true;
+        pool->is_begun = true;
     }
 }
 
+static bool pool_is_cut_off(const struct syncs *syncs, const struct pool *pool,
+                            struct instant now)
+{
+    return instant_diff_us(now, pool->exchanged_at) > lost_us(syncs);
+}
+
 enum sync_verdict syncs_charge(struct syncs *syncs, const struct table_key *key,
-                               unsigned n_agents, struct instant now,
+                               unsigned n_agents, bool can_watch, struct instant now,
                                struct store_charge *charge, bool *is_alone)
 {
     enum sync_verdict verdict = SYNC_UNKNOWN;
     struct table_set *set = table_lock(&syncs->table, key);
     struct pool *pool = table_use(&syncs->table, set, key, now);
-    *is_alone = pool != NULL && !pool->is_watched;
-    if (pool != NULL) {
-        if (!pool->is_watched) {
+    *is_alone = pool != NULL && can_watch && (pool->watcher == 0 || pool->is_left);
+    if (pool != NULL && (pool->watcher != 0 || can_watch)) {
+        if (pool->watcher == 0 || !pool_wants_exchange(pool)) {
             pool_begin(syncs, pool, charge->limit, now);
         }
         pool->used_at = now;
-        if (instant_diff_us(now, pool->exchanged_at) <= lost_us(syncs)) {
+        if (!pool_is_cut_off(syncs, pool, now)) {
             verdict = pool_charge(syncs, pool, n_agents, now, charge);
         }
     }
@@ -158,14 +172,16 @@ void syncs_give_back(struct syncs *syncs, const struct table_key *key,
 
 /* --- exchanging --- */
 
-bool syncs_watch(struct syncs *syncs, const struct table_key *key, struct instant now)
+bool syncs_watch(struct syncs *syncs, const struct table_key *key, uint32_t watcher,
+                 struct instant now)
 {
     struct table_set *set = table_lock(&syncs->table, key);
     struct pool *pool = table_find(&syncs->table, set, key);
-    bool is_new = pool != NULL && !pool->is_watched;
+    bool is_new = pool != NULL && (pool->watcher == 0 || pool->is_left);
     if (is_new) {
-        pool->is_watched = true;
-        pool->exchanged_at = now;
+        pool->exchanged_at = pool->watcher == 0 ? now : pool->exchanged_at;
+        pool->watcher = watcher;
+        pool->is_left = false;
     }
     table_unlock(set);
     return is_new;
@@ -177,21 +193,21 @@ static bool pool_is_idle(const struct pool *pool, struct instant now)
            && instant_diff_us(now, pool->used_at) > SYNC_IDLE_US;
 }
 
-uint64_t syncs_need(struct syncs *syncs, const struct table_key *key,
+uint64_t syncs_need(struct syncs *syncs, const struct table_key *key, uint32_t watcher,
                     struct instant now, int64_t *age_us)
 {
-    uint64_t need = 0;
+    uint64_t need = UINT64_MAX;
     struct table_set *set = table_lock(&syncs->table, key);
     const struct pool *pool = table_find(&syncs->table, set, key);
     *age_us = 0;
-    if (pool != NULL) {
+    if (pool != NULL && pool->watcher == watcher && !pool->is_left
+        && !pool_is_idle(pool, now)) {
         *age_us = instant_diff_us(now, pool->exchanged_at);
         int64_t age = *age_us / syncs->interval_us;
-        bool is_used = instant_diff_us(pool->used_at, pool->exchanged_at) >= 0;
-        if (is_used || pool->is_sent || pool->delta > 0 || pool_is_idle(pool, now)) {
-            need = (uint64_t)(1 + pool->sent + pool->delta)
-                   << (age < AGES_DOUBLED_MAX ? age : AGES_DOUBLED_MAX);
-        }
+        need = pool_wants_exchange(pool)
+                   ? (uint64_t)(1 + pool->sent + pool->delta)
+                         << (age < AGES_DOUBLED_MAX ? age : AGES_DOUBLED_MAX)
+                   : 0;
     }
     table_unlock(set);
     return need;
@@ -203,16 +219,17 @@ static uint32_t next_seq(struct syncs *syncs)
     return atomic_fetch_add_explicit(&syncs->seq, 1, memory_order_relaxed) + 1;
 }
 
-bool syncs_begin(struct syncs *syncs, const struct table_key *key, bool is_last,
-                 struct instant now, struct sync_order *order)
+bool syncs_begin(struct syncs *syncs, const struct table_key *key, uint32_t watcher,
+                 bool is_leaving, struct instant now, struct sync_order *order)
 {
     bool is_begun = false;
     struct table_set *set = table_lock(&syncs->table, key);
     struct pool *pool = table_find(&syncs->table, set, key);
-    if (pool != NULL) {
+    if (pool != NULL && pool->watcher == watcher) {
         bool is_over = pool_is_idle(pool, now)
-                       || (is_last && !pool->is_sent && pool->delta == 0);
-        pool->is_watched = !is_over;
+                       || (is_leaving && !pool->is_sent && pool->delta == 0);
+        pool->is_left = is_leaving;
+        pool->watcher = is_over ? 0 : watcher;
         is_begun = !is_over;
         if (is_begun && !pool->is_sent) {
             pool->is_sent = true;
@@ -279,16 +296,6 @@ void syncs_end(struct syncs *syncs, const struct sync_order *order,
         pool->sent = 0;
         pool->exchanged_at = now;
         pool_take_over(syncs, pool, limit, news, now);
-    }
-    table_unlock(set);
-}
-
-void syncs_leave(struct syncs *syncs, const struct table_key *key)
-{
-    struct table_set *set = table_lock(&syncs->table, key);
-    struct pool *pool = table_find(&syncs->table, set, key);
-    if (pool != NULL) {
-        pool->is_watched = false;
     }
     table_unlock(set);
 }

@@ -10,10 +10,12 @@
  *            An exchange brings to Redis what was charged since the one before, under a
  *            number, and takes home the whole. One that nobody heard of is sent again as it
  *            was: under its number Redis charges it once. A worker watches a pool while it is
- *            in use, and sends its exchanges.
+ *            in use, and sends its exchanges; from one that is about to leave the next one
+ *            takes over.
  *
- *            A pool without an exchange for SYNC_LOST_US is cut off: the policies of its
- *            rules decide, and nothing is counted in it.
+ *            A pool that has wanted an exchange for SYNC_LOST_US in vain is cut off: the
+ *            policies of its rules decide, and nothing is counted in it. So it is with one
+ *            that no worker can watch.
  * Ownership: syncs_new / syncs_free.
  * Threads:   any. Pools are in a table (table.h), whose locks are held for the arithmetic.
  * Errors:    none: a charge that no pool can take is one for the policies.
@@ -67,41 +69,46 @@ struct table_key syncs_key(const struct syncs *syncs,
 /**
  * Decide about a charge.
  *
- * @param charge    its answer is filled, unless unknown; charged where allowed
- * @param is_alone  no worker watches the pool: the caller is to, or to leave it
+ * @param can_watch  the caller could watch the pool
+ * @param charge     its answer is filled, unless unknown; charged where allowed
+ * @param is_alone   no worker watches the pool, or that one is about to leave: the caller,
+ *                   who can, is to watch it
  */
 MUST_USE enum sync_verdict syncs_charge(struct syncs *syncs,
                                         const struct table_key *key, unsigned n_agents,
-                                        struct instant now, struct store_charge *charge,
-                                        bool *is_alone);
+                                        bool can_watch, struct instant now,
+                                        struct store_charge *charge, bool *is_alone);
 
 /** Take back what was charged a moment ago. */
 void syncs_give_back(struct syncs *syncs, const struct table_key *key,
                      const struct store_charge *charge, struct instant now);
 
-/** Watch a pool from now on. @return false: it is watched, or gone */
+/** Watch a pool from now on. @param watcher  a number of the caller's, other than 0
+ *  @return false: another watches it, or it is gone */
 MUST_USE bool syncs_watch(struct syncs *syncs, const struct table_key *key,
-                          struct instant now);
+                          uint32_t watcher, struct instant now);
 
 /**
  * How much a pool needs an exchange.
  *
  * @param age_us  set: of its last exchange
- * @return 0: not at all; else more than others the busier it was, and the older that is
+ * @return 0: not at all; else more than others the busier it was, and the older that is;
+ *         more than all others where syncs_begin will tell that it is not to be watched
  */
-uint64_t syncs_need(struct syncs *syncs, const struct table_key *key,
+uint64_t syncs_need(struct syncs *syncs, const struct table_key *key, uint32_t watcher,
                     struct instant now, int64_t *age_us);
 
 /**
- * Begin an exchange of a watched pool, which has none under way; one that nobody heard of
- * is begun again.
+ * Begin an exchange of a pool, of which the watcher has none under way; one that nobody
+ * heard of is begun again.
  *
- * @param is_last  watch it no more afterwards
- * @return false: nothing is to be exchanged; it is not watched any more where `is_last`, or
- *         where it was idle
+ * @param is_leaving  watch it no longer than there is something to exchange, and let
+ *                    another take over
+ * @return false: it is not watched any more: it is idle, or left, or another took over
  */
 MUST_USE bool syncs_begin(struct syncs *syncs, const struct table_key *key,
-                          bool is_last, struct instant now, struct sync_order *order);
+                          uint32_t watcher, bool is_leaving, struct instant now,
+                          struct sync_order *order);
 
 /** What Redis answered. */
 struct sync_news {
@@ -113,9 +120,6 @@ struct sync_news {
 void syncs_end(struct syncs *syncs, const struct sync_order *order,
                const struct limit *limit, const struct sync_news *news,
                struct instant now);
-
-/** Watch it no more. */
-void syncs_leave(struct syncs *syncs, const struct table_key *key);
 
 /** Say how old the oldest last exchange is, of the pools that a worker watches. */
 void syncs_set_age(struct syncs *syncs, unsigned worker, int64_t age_us);

@@ -1,6 +1,6 @@
 /* The laws of hosts that count ahead of Redis, by leases and by sync, over simulated nodes,
  * while links lose and delay, hosts are cut off or stall, nodes crash, stop, refuse, babble
- * and forget, and clocks differ. Windows are known by their numbers, in which charges stand:
+ * and forget, rules change, and clocks differ. Windows are known by their numbers, in which charges stand:
  *
  * - Each take is done once, by its deadline.
  * - lease: what is admitted in a window, policies apart, is never more than the limit and the
@@ -13,6 +13,7 @@
  *   host.
  * - sync: Redis is told all that was admitted, once; what another charge refused may be told,
  *   too.
+ * - Without faults a stop leaves nothing out, and nothing untold, when it says so.
  * - At rest nothing is out, and no context, call or order stays.
  *
  * SEED=n begins with that seed; TRACES=1 tries that one only. */
@@ -447,6 +448,22 @@ static void check_counters(void)
     }
 }
 
+/* In the order in which workers do it. */
+static void stop_all(void)
+{
+    for (unsigned i = 0; i < t.fleet.n_hosts; i++) {
+        struct fleet_host *host = &t.fleet.hosts[i];
+        struct leases_totals totals;
+        for (int64_t us = 0; !store_finish(host->redis); us += 10 * US_PER_MS) {
+            assert_true(us < REDIS_FINISH_US);
+            sim_run(t.fleet.sim, 10 * US_PER_MS);
+        }
+        leases_read(host->leases, &totals);
+        assert_int_equal(totals.n_out, 0);
+    }
+    check_counters();
+}
+
 static void trace(uint64_t seed)
 {
     t.seed = seed;
@@ -459,8 +476,14 @@ static void trace(uint64_t seed)
         if (t.has_faults && one_in(4)) {
             break_something();
         }
+        if (one_in(12)) {
+            store_leave(t.fleet.hosts[some_host()].redis);
+        }
         ask_and_judge((unsigned)below(one_in(4) ? 64 : 12));
         sim_run(t.fleet.sim, (int64_t)below(one_in(10) ? US_PER_S : 30 * US_PER_MS));
+    }
+    if (!t.has_faults) {
+        stop_all();
     }
     sim_heal(t.fleet.sim);
     sim_run(t.fleet.sim, REST_US);

@@ -1,0 +1,535 @@
+/* A worker's side of sync, on a seam whose calls a Redis in C carries out when told to. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "agent/store/courier.h"
+#include "agent/store/notebook.h"
+#include "agent/store/redis.h"
+#include "agent/store/sync_calls.h"
+
+#include "tests/simulation/centre.h"
+#include "tests/support/fake_seam.h"
+#include "tests/support/limit.h"
+
+#define INTERVAL_US (100 * US_PER_MS)
+
+static const uint8_t host[SCRIPT_HOST_BYTES] = {1, 2, 3};
+
+static struct {
+    struct fake_seam seam;
+    struct health *health;
+    struct syncs *syncs;
+    struct sync_calls *calls;
+    struct centre *centre;
+    struct limit hundred;
+    struct store_home sync;
+    struct store_home plain;
+    struct store_take take;
+    uint32_t charged;
+    uint32_t unknown;
+    unsigned n_served;
+    char names[3 * SYNC_CALLS_ROUND][16]; /* of charge_many */
+} t;
+
+static int set_up(void **context)
+{
+    (void)context;
+    memset(&t, 0, sizeof(t));
+    fake_seam_init(&t.seam, (struct instant){MINUTE_START_US});
+    t.health = health_new(0, 1, t.seam.now);
+    t.syncs = syncs_new(INTERVAL_US);
+    t.centre = centre_new();
+    const struct sync_calls_options options = {
+        .syncs = t.syncs,
+        .seam = &t.seam.seam,
+        .health = t.health,
+        .host = host,
+        .worker = 3,
+    };
+    t.calls = sync_calls_new(&options);
+    t.hundred = sliding(100, MINUTE_US);
+    t.sync.kind = STORE_KIND_SYNC;
+    t.plain.kind = STORE_KIND_REDIS;
+    return t.health == NULL || t.syncs == NULL || t.calls == NULL ? -1 : 0;
+}
+
+static int tear_down(void **context)
+{
+    (void)context;
+    assert_int_equal(sync_calls_n_under_way(t.calls), t.seam.n_open);
+    sync_calls_free(t.calls);
+    syncs_free(t.syncs);
+    health_free(t.health);
+    centre_free(t.centre);
+    return 0;
+}
+
+/* --- requests --- */
+
+static void take_begin(void)
+{
+    t.take = (struct store_take){.now = t.seam.now};
+}
+
+static struct store_charge *add(const struct store_home *home,
+                                const struct limit *limit, const char *name,
+                                int64_t cost)
+{
+    struct store_charge *charge = &t.take.charges[t.take.n_charges++];
+    *charge = (struct store_charge){
+        .limit = limit,
+        .home = home,
+        .key = (const uint8_t *)name,
+        .key_bytes = strlen(name),
+        .cost = cost,
+    };
+    return charge;
+}
+
+static bool charge(void)
+{
+    return sync_calls_charge(t.calls, &t.take, &t.charged, &t.unknown);
+}
+
+/* @return whether it was charged */
+static bool charge_one(const char *name, int64_t cost)
+{
+    take_begin();
+    (void)add(&t.sync, &t.hundred, name, cost);
+    return charge() && t.charged == 1;
+}
+
+/* --- Redis --- */
+
+static unsigned carry_out(unsigned idx, int64_t *numbers)
+{
+    const struct seam_call *seam = fake_seam_call(&t.seam, idx);
+    const struct centre_call call = {
+        .script = seam->script,
+        .keys = seam->keys,
+        .n_keys = seam->n_keys,
+        .arg = seam->args[0],
+        .now = t.seam.now,
+    };
+    return centre_run(t.centre, &call, numbers);
+}
+
+static void serve_all(void)
+{
+    int64_t numbers[CENTRE_NUMBERS_MAX];
+    while (t.n_served < t.seam.n_begun) {
+        unsigned n = carry_out(t.n_served, numbers);
+        fake_seam_answer(&t.seam, t.n_served++, numbers, n);
+    }
+}
+
+static void fail_all(enum seam_outcome outcome)
+{
+    while (t.n_served < t.seam.n_begun) {
+        fake_seam_end(&t.seam, t.n_served++, outcome);
+    }
+}
+
+static void next_round(void)
+{
+    fake_seam_pass(&t.seam, INTERVAL_US);
+}
+
+static int64_t used_of(const struct limit *limit, const char *name)
+{
+    struct seam_bytes key = {name, strlen(name)};
+    return centre_used(t.centre, limit, key, t.seam.now);
+}
+
+static int64_t used(const char *name)
+{
+    return used_of(&t.hundred, name);
+}
+
+/* --- charges --- */
+
+static void charges_are_decided_at_once_and_told_in_the_next_round(void **context)
+{
+    (void)context;
+    assert_true(charge_one("a", 30));
+    assert_true(t.take.charges[0].is_charged);
+    assert_int_equal(t.take.charges[0].source, STORE_COUNTED);
+    assert_int_equal(t.take.charges[0].answer.remaining, 70);
+    assert_int_equal(t.seam.n_begun, 0);
+    next_round();
+    assert_int_equal(t.seam.n_begun, 1);
+    assert_int_equal(fake_seam_call(&t.seam, 0)->script, REDIS_SCRIPT_SYNC);
+    serve_all();
+    assert_int_equal(used("a"), 30);
+    next_round(); /* nothing was charged since */
+    assert_int_equal(t.seam.n_begun, 1);
+    assert_true(charge_one("a", 70));
+    assert_false(charge_one("a", 1));
+}
+
+static void what_is_not_synced_is_left_alone(void **context)
+{
+    (void)context;
+    take_begin();
+    (void)add(NULL, &t.hundred, "a", 10);
+    (void)add(&t.plain, &t.hundred, "b", 10);
+    assert_true(charge());
+    assert_int_equal(t.charged, 0);
+    assert_int_equal(t.unknown, 0);
+    assert_int_equal(sync_calls_n_held(t.calls), 0);
+}
+
+static void a_lenient_charge_refuses_nobody(void **context)
+{
+    (void)context;
+    assert_true(charge_one("a", 100));
+    take_begin();
+    (void)add(&t.sync, &t.hundred, "b", 1);
+    add(&t.sync, &t.hundred, "a", 1)->is_lenient = true;
+    assert_true(charge());
+    assert_int_equal(t.charged, 1);
+    t.take.charges[1].is_lenient = false;
+    assert_false(charge());
+    assert_int_equal(t.charged, 1); /* to be given back by the caller */
+}
+
+static void of_lenient_charges_that_are_tied_all_are_made_or_none(void **context)
+{
+    static const char *const names[] = {"a", "full", "b"};
+    (void)context;
+    assert_true(charge_one("full", 100));
+    take_begin();
+    for (unsigned i = 0; i < 3; i++) {
+        struct store_charge *one = add(&t.sync, &t.hundred, names[i], 10);
+        one->is_lenient = true;
+        one->tie = i < 2 ? 1 : 2;
+    }
+    assert_true(charge());
+    assert_int_equal(t.charged, 4);
+    assert_false(t.take.charges[0].is_charged);
+    assert_int_equal(t.take.charges[0].answer.remaining, 100);
+    next_round();
+    serve_all();
+    assert_int_equal(used("a"), 0);
+    assert_int_equal(used("b"), 10);
+}
+
+static void what_is_given_back_is_not_told(void **context)
+{
+    (void)context;
+    take_begin();
+    (void)add(&t.sync, &t.hundred, "a", 10);
+    (void)add(&t.sync, &t.hundred, "b", 20);
+    assert_true(charge());
+    sync_calls_give_back(t.calls, &t.take, 2);
+    assert_false(t.take.charges[1].is_charged);
+    assert_int_equal(t.take.charges[1].answer.remaining, 100);
+    next_round();
+    serve_all();
+    assert_int_equal(used("a"), 10);
+    assert_int_equal(used("b"), 0);
+}
+
+static void what_is_cut_off_is_for_the_policies(void **context)
+{
+    (void)context;
+    assert_true(charge_one("a", 1));
+    for (int64_t us = 0; us <= SYNC_LOST_US; us += INTERVAL_US) {
+        next_round();
+        fail_all(SEAM_FULL);
+    }
+    assert_false(charge_one("a", 1));
+    assert_int_equal(t.unknown, 1);
+    next_round();
+    serve_all();
+    assert_true(charge_one("a", 1));
+    assert_int_equal(used("a"), 1);
+}
+
+/* --- exchanges --- */
+
+static void an_exchange_that_nobody_heard_of_is_charged_once(void **context)
+{
+    int64_t numbers[CENTRE_NUMBERS_MAX];
+    (void)context;
+    assert_true(charge_one("a", 30));
+    next_round();
+    (void)carry_out(0, numbers);
+    fail_all(SEAM_ERROR);
+    assert_true(charge_one("a", 5));
+    next_round();
+    serve_all();
+    assert_int_equal(used("a"), 30);
+    next_round();
+    serve_all();
+    assert_int_equal(used("a"), 35);
+}
+
+static void one_exchange_of_a_pool_at_a_time(void **context)
+{
+    (void)context;
+    assert_true(charge_one("a", 30));
+    next_round();
+    assert_true(charge_one("a", 5));
+    next_round();
+    assert_int_equal(t.seam.n_begun, 1);
+    serve_all();
+    next_round();
+    serve_all();
+    assert_int_equal(used("a"), 35);
+}
+
+static void an_answer_of_no_script_is_rejected(void **context)
+{
+    static const int64_t numbers[] = {1, 2, 3, 4, 5};
+    (void)context;
+    assert_true(charge_one("a", 30));
+    next_round();
+    fake_seam_answer(&t.seam, t.n_served++, numbers, ARRAY_LEN(numbers));
+    assert_int_equal(t.seam.n_rejected, 1);
+    next_round();
+    serve_all();
+    assert_int_equal(used("a"), 30);
+}
+
+static void repairs_are_counted(void **context)
+{
+    int64_t numbers[CENTRE_NUMBERS_MAX];
+    (void)context;
+    assert_true(charge_one("a", 30));
+    next_round();
+    unsigned n = carry_out(t.n_served, numbers);
+    numbers[1] += 8; /* no time to live */
+    fake_seam_answer(&t.seam, t.n_served++, numbers, n);
+    assert_int_equal(health_get(t.health, HEALTH_REPAIRED), 1);
+}
+
+static void what_is_idle_is_watched_no_more(void **context)
+{
+    (void)context;
+    assert_true(charge_one("a", 1));
+    assert_int_equal(sync_calls_n_held(t.calls), 1);
+    next_round();
+    serve_all();
+    for (int64_t us = 0; us <= SYNC_IDLE_US; us += INTERVAL_US) {
+        next_round();
+    }
+    assert_int_equal(t.seam.n_begun, 1);
+    assert_int_equal(sync_calls_n_held(t.calls), 0);
+    assert_true(charge_one("a", 1));
+    assert_int_equal(sync_calls_n_held(t.calls), 1);
+}
+
+/* Charge so many counters, of those that find room in the table. */
+static void charge_many(unsigned n)
+{
+    unsigned n_charged = 0;
+    for (unsigned i = 0; n_charged < n; i++) {
+        char *name = t.names[n_charged];
+        (void)snprintf(name, sizeof(t.names[0]), "n%u", i);
+        n_charged += charge_one(name, 1);
+    }
+}
+
+static unsigned n_told(unsigned n)
+{
+    unsigned n_used = 0;
+    for (unsigned i = 0; i < n; i++) {
+        n_used += used(t.names[i]) > 0;
+    }
+    return n_used;
+}
+
+/* Equal ones do not shut each other out. */
+static void more_than_a_round_has_room_for_take_turns(void **context)
+{
+    (void)context;
+    charge_many(ARRAY_LEN(t.names));
+    next_round();
+    serve_all();
+    assert_int_equal(n_told(ARRAY_LEN(t.names)), SYNC_CALLS_ROUND);
+    next_round();
+    serve_all();
+    assert_int_equal(n_told(ARRAY_LEN(t.names)), 2 * SYNC_CALLS_ROUND);
+    next_round();
+    serve_all();
+    assert_int_equal(n_told(ARRAY_LEN(t.names)), 3 * SYNC_CALLS_ROUND);
+}
+
+static void of_more_than_a_round_has_room_for_the_busiest_go_first(void **context)
+{
+    (void)context;
+    charge_many(ARRAY_LEN(t.names));
+    const char *last = t.names[ARRAY_LEN(t.names) - 1];
+    assert_true(charge_one(last, 50));
+    next_round();
+    serve_all();
+    assert_int_equal(used(last), 51);
+    assert_int_equal(n_told(ARRAY_LEN(t.names)), SYNC_CALLS_ROUND);
+}
+
+static void the_age_of_the_oldest_exchange_is_told(void **context)
+{
+    struct sync_totals totals;
+    (void)context;
+    assert_true(charge_one("a", 1));
+    next_round();
+    syncs_read(t.syncs, &totals);
+    assert_int_equal(totals.age_us, INTERVAL_US);
+    fail_all(SEAM_FULL);
+    next_round();
+    syncs_read(t.syncs, &totals);
+    assert_int_equal(totals.age_us, 2 * INTERVAL_US);
+    serve_all();
+    next_round();
+    syncs_read(t.syncs, &totals);
+    assert_int_equal(totals.age_us, 0);
+}
+
+static void where_no_more_can_be_watched_policies_decide(void **context)
+{
+    (void)context;
+    char name[16];
+    unsigned i = 0;
+    for (; sync_calls_n_held(t.calls) < NOTEBOOK_NOTES; i++) {
+        (void)snprintf(name, sizeof(name), "n%u", i);
+        (void)charge_one(name, 1);
+    }
+    assert_false(charge_one("one more", 1));
+    assert_int_equal(t.unknown, 1);
+    assert_true(charge_one(name, 1)); /* that one is watched */
+}
+
+/* --- leaving --- */
+
+static void who_leaves_exchanges_all(void **context)
+{
+    (void)context;
+    assert_true(charge_one("a", 30));
+    assert_true(charge_one("b", 20));
+    sync_calls_leave(t.calls);
+    serve_all();
+    assert_int_equal(used("a"), 30);
+    assert_int_equal(used("b"), 20);
+    sync_calls_leave(t.calls);
+    assert_int_equal(t.seam.n_begun, 1);
+    assert_int_equal(sync_calls_n_held(t.calls), 0);
+}
+
+static void what_was_charged_during_the_last_exchange_is_told_too(void **context)
+{
+    (void)context;
+    assert_true(charge_one("a", 30));
+    next_round();
+    assert_true(charge_one("a", 5));
+    sync_calls_leave(t.calls);
+    assert_int_equal(t.seam.n_begun, 1);
+    serve_all();
+    next_round();
+    serve_all();
+    assert_int_equal(used("a"), 35);
+    next_round();
+    assert_int_equal(sync_calls_n_held(t.calls), 0);
+}
+
+static void an_exchange_that_fails_is_made_again_by_who_leaves(void **context)
+{
+    (void)context;
+    assert_true(charge_one("a", 30));
+    sync_calls_leave(t.calls);
+    fail_all(SEAM_FULL);
+    next_round();
+    fail_all(SEAM_TIMEOUT);
+    next_round();
+    int64_t numbers[CENTRE_NUMBERS_MAX];
+    unsigned n = carry_out(t.n_served, numbers);
+    fake_seam_answer(&t.seam, t.n_served++, numbers, n);
+    assert_int_equal(used("a"), 30);
+    fake_seam_end(&t.seam, 1, SEAM_LOST);
+    next_round();
+    assert_int_equal(sync_calls_n_held(t.calls), 0);
+}
+
+static void who_leaves_and_comes_back_watches_as_before(void **context)
+{
+    (void)context;
+    assert_true(charge_one("a", 30));
+    sync_calls_leave(t.calls);
+    assert_true(charge_one("a", 5)); /* takes over from itself */
+    assert_int_equal(sync_calls_n_held(t.calls), 2);
+    serve_all();
+    next_round();
+    serve_all();
+    assert_int_equal(used("a"), 35);
+    assert_int_equal(sync_calls_n_held(t.calls), 1);
+    assert_true(charge_one("a", 1));
+    next_round();
+    serve_all();
+    assert_int_equal(used("a"), 36);
+    assert_int_equal(sync_calls_n_held(t.calls), 1);
+}
+
+static void a_calendar_may_go_during_an_exchange(void **context)
+{
+    struct calendar_start starts[CALENDAR_STARTS];
+    struct calendar *calendar = calloc(1, sizeof(*calendar));
+    struct limit by_calendar = fixed(100, MINUTE_US);
+    (void)context;
+    assert_non_null(calendar);
+    for (int i = 0; i < CALENDAR_STARTS; i++) {
+        int64_t number = MINUTE_START_US / US_PER_S + i * 60;
+        starts[i] = (struct calendar_start){number, number * US_PER_S};
+    }
+    calendar_fill(calendar, starts);
+    by_calendar.calendar = calendar;
+    take_begin();
+    (void)add(&t.sync, &by_calendar, "a", 30);
+    assert_true(charge());
+    next_round();
+    assert_true(charge());
+    sync_calls_leave(t.calls);
+    memset(calendar, 0xff, sizeof(*calendar));
+    free(calendar);
+    serve_all();
+    next_round();
+    serve_all();
+    next_round();
+    assert_int_equal(sync_calls_n_held(t.calls), 0);
+    assert_int_equal(t.seam.n_begun, 2);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+#define X(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+        X(charges_are_decided_at_once_and_told_in_the_next_round),
+        X(what_is_not_synced_is_left_alone),
+        X(a_lenient_charge_refuses_nobody),
+        X(of_lenient_charges_that_are_tied_all_are_made_or_none),
+        X(what_is_given_back_is_not_told),
+        X(what_is_cut_off_is_for_the_policies),
+        X(an_exchange_that_nobody_heard_of_is_charged_once),
+        X(one_exchange_of_a_pool_at_a_time),
+        X(an_answer_of_no_script_is_rejected),
+        X(repairs_are_counted),
+        X(what_is_idle_is_watched_no_more),
+        X(more_than_a_round_has_room_for_take_turns),
+        X(of_more_than_a_round_has_room_for_the_busiest_go_first),
+        X(the_age_of_the_oldest_exchange_is_told),
+        X(where_no_more_can_be_watched_policies_decide),
+        X(who_leaves_exchanges_all),
+        X(what_was_charged_during_the_last_exchange_is_told_too),
+        X(an_exchange_that_fails_is_made_again_by_who_leaves),
+        X(who_leaves_and_comes_back_watches_as_before),
+        X(a_calendar_may_go_during_an_exchange),
+#undef X
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,674 @@
+/* Pools that are exchanged, without a Redis: what it answers is made up here. */
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "agent/store/syncs.h"
+
+#include "tests/support/limit.h"
+
+enum {
+    WATCHER = 7,
+    OTHER = 8,
+};
+
+#define INTERVAL_US (100 * US_PER_MS)
+#define SERVER_US   (30 * US_PER_S) /* its clock is so much ahead */
+
+static const struct table_key key = {.lo = 1, .hi = 1};
+static struct syncs *syncs;
+static struct instant now;
+static struct limit hundred;
+static const struct limit *limit;
+static unsigned n_agents;
+static bool can_watch;
+static struct table_key pool;
+
+/* The last charge. */
+static struct store_charge charge;
+static bool is_alone;
+
+static int set_up(void **context)
+{
+    (void)context;
+    now = (struct instant){MINUTE_START_US};
+    hundred = sliding(100, MINUTE_US);
+    limit = &hundred;
+    n_agents = 1;
+    can_watch = true;
+    pool = key;
+    syncs = syncs_new(INTERVAL_US);
+    return syncs == NULL ? -1 : 0;
+}
+
+static int tear_down(void **context)
+{
+    (void)context;
+    syncs_free(syncs);
+    return 0;
+}
+
+static void pass_us(int64_t us)
+{
+    now = instant_add_us(now, us);
+}
+
+static enum sync_verdict ask(int64_t cost)
+{
+    charge = (struct store_charge){.limit = limit, .cost = cost};
+    return syncs_charge(syncs, &pool, n_agents, can_watch, now, &charge, &is_alone);
+}
+
+/* ... and watch it as its only worker would. */
+static enum sync_verdict ask_and_watch(int64_t cost)
+{
+    enum sync_verdict verdict = ask(cost);
+    assert_true(!is_alone || syncs_watch(syncs, &pool, WATCHER, now));
+    return verdict;
+}
+
+/* How many of cost 1 pass. */
+static unsigned pass_ones(void)
+{
+    unsigned n = 0;
+    while (ask_and_watch(1) == SYNC_ALLOWED) {
+        n++;
+    }
+    return n;
+}
+
+static bool begin(struct sync_order *order)
+{
+    return syncs_begin(syncs, &pool, WATCHER, false, now, order);
+}
+
+/* What Redis has, where so much was charged in this window of its clock. */
+static struct sync_news news_of(int64_t used)
+{
+    struct sync_news news = {.server = instant_add_us(now, SERVER_US)};
+    struct limit_answer answer;
+    (void)limit_take(limit, &news.state, news.server, used, &answer);
+    return news;
+}
+
+static void answer(const struct sync_order *order, int64_t used)
+{
+    struct sync_news news = news_of(used);
+    syncs_end(syncs, order, limit, &news, now);
+}
+
+/* An exchange that is answered at once. @return what it told */
+static int64_t exchange(int64_t used)
+{
+    struct sync_order order;
+    assert_true(begin(&order));
+    answer(&order, used);
+    return order.delta;
+}
+
+static uint64_t need(void)
+{
+    int64_t age_us = 0;
+    return syncs_need(syncs, &pool, WATCHER, now, &age_us);
+}
+
+/* --- deciding --- */
+
+static void at_first_a_host_has_its_part_of_the_limit(void **context)
+{
+    (void)context;
+    n_agents = 3;
+    assert_int_equal(pass_ones(), 100 / 3);
+    assert_false(charge.answer.is_allowed);
+    assert_int_equal(charge.answer.remaining, 0);
+}
+
+static void between_exchanges_it_spends_its_part_of_what_was_left(void **context)
+{
+    (void)context;
+    n_agents = 4;
+    (void)ask_and_watch(1);
+    (void)exchange(20);
+    assert_int_equal(pass_ones(), 80 / 4);
+    assert_int_equal(exchange(60), 20);
+    assert_int_equal(pass_ones(), 40 / 4);
+}
+
+static void one_request_passes_where_anything_is_left(void **context)
+{
+    (void)context;
+    n_agents = 20;
+    (void)ask_and_watch(1);
+    (void)exchange(95);
+    assert_int_equal(ask(6), SYNC_REFUSED); /* more than is left */
+    assert_int_equal(ask(5), SYNC_ALLOWED); /* more than a part of it */
+    assert_int_equal(ask(1), SYNC_REFUSED);
+    (void)exchange(99);
+    assert_int_equal(pass_ones(), 1);
+}
+
+static void nothing_passes_once_nothing_is_left(void **context)
+{
+    (void)context;
+    n_agents = 2;
+    (void)ask_and_watch(1);
+    (void)exchange(100);
+    assert_int_equal(ask(1), SYNC_REFUSED);
+    assert_true(charge.answer.retry_us > INTERVAL_US); /* the window must move on */
+    assert_false(charge.is_charged);
+}
+
+static void what_is_under_way_counts_as_spent(void **context)
+{
+    struct sync_order order;
+    (void)context;
+    n_agents = 2;
+    assert_int_equal(pass_ones(), 50);
+    assert_true(begin(&order));
+    assert_int_equal(order.delta, 50);
+    assert_int_equal(ask(1), SYNC_REFUSED);
+    answer(&order, 50);
+    assert_int_equal(pass_ones(), 25);
+}
+
+static void who_has_spent_its_part_waits_for_the_next_exchange(void **context)
+{
+    (void)context;
+    n_agents = 2;
+    assert_int_equal(pass_ones(), 50);
+    pass_us(30 * US_PER_MS);
+    assert_int_equal(ask(1), SYNC_REFUSED);
+    assert_false(charge.answer.is_allowed);
+    assert_int_equal(charge.answer.retry_us, INTERVAL_US - 30 * US_PER_MS);
+    pass_us(INTERVAL_US);
+    assert_int_equal(ask(1), SYNC_REFUSED);
+    assert_int_equal(charge.answer.retry_us, US_PER_MS);
+}
+
+static void a_charge_stands_in_the_window_of_the_server(void **context)
+{
+    (void)context;
+    (void)ask_and_watch(1);
+    (void)exchange(1);
+    pass_us(29 * US_PER_S);
+    (void)ask(1);
+    pool.hi = 5; /* which knows of the clock from others */
+    pass_us(MINUTE_US - 30 * US_PER_S);
+    assert_int_equal(ask(1), SYNC_ALLOWED);
+    assert_int_equal(charge.place, instant_add_us(now, SERVER_US).us / MINUTE_US);
+    assert_int_not_equal(charge.place, now.us / MINUTE_US);
+}
+
+static void a_cost_of_nothing_is_allowed_and_charges_nothing(void **context)
+{
+    (void)context;
+    (void)ask_and_watch(1);
+    (void)exchange(100);
+    assert_int_equal(ask(0), SYNC_ALLOWED);
+    assert_false(charge.is_charged);
+    assert_int_equal(exchange(100), 0);
+}
+
+static void what_others_spent_is_known_after_an_exchange(void **context)
+{
+    (void)context;
+    (void)ask_and_watch(10);
+    (void)exchange(70);
+    (void)ask(5);
+    assert_int_equal(charge.answer.remaining, 25);
+}
+
+static void what_was_charged_meanwhile_is_not_forgotten(void **context)
+{
+    struct sync_order order;
+    (void)context;
+    (void)ask_and_watch(10);
+    assert_true(begin(&order));
+    (void)ask(7);
+    answer(&order, 30); /* without these */
+    (void)ask(1);
+    assert_int_equal(charge.answer.remaining, 100 - 30 - 7 - 1);
+    assert_int_equal(exchange(38), 8);
+}
+
+/* --- exchanges --- */
+
+static void an_exchange_tells_what_was_charged_since_the_last(void **context)
+{
+    struct sync_order first;
+    struct sync_order second;
+    (void)context;
+    (void)ask_and_watch(3);
+    (void)ask(4);
+    assert_true(begin(&first));
+    assert_int_equal(first.delta, 7);
+    answer(&first, 7);
+    (void)ask(2);
+    assert_true(begin(&second));
+    assert_int_equal(second.delta, 2);
+    assert_true(second.seq > first.seq);
+}
+
+static void an_exchange_that_nobody_heard_of_is_made_again_as_it_was(void **context)
+{
+    struct sync_order first;
+    struct sync_order again;
+    (void)context;
+    (void)ask_and_watch(3);
+    assert_true(begin(&first));
+    (void)ask(4);
+    assert_true(begin(&again));
+    assert_int_equal(again.seq, first.seq);
+    assert_int_equal(again.delta, 3);
+    answer(&again, 3);
+    assert_int_equal(exchange(7), 4);
+}
+
+static void an_answer_to_an_earlier_exchange_is_none(void **context)
+{
+    struct sync_order first;
+    struct sync_order second;
+    (void)context;
+    (void)ask_and_watch(3);
+    assert_true(begin(&first));
+    answer(&first, 3);
+    (void)ask(4);
+    assert_true(begin(&second));
+    answer(&first, 90);
+    (void)ask(1);
+    assert_int_equal(charge.answer.remaining, 100 - 3 - 4 - 1);
+    answer(&second, 7);
+    answer(&second, 90);
+    (void)ask(1);
+    assert_int_equal(charge.answer.remaining, 100 - 7 - 1 - 1);
+}
+
+static void the_largest_delta_is_told_in_parts(void **context)
+{
+    struct limit large = sliding(LIMIT_AMOUNT_MAX, MINUTE_US);
+    struct sync_order order;
+    (void)context;
+    limit = &large;
+    assert_int_equal(ask_and_watch(LIMIT_AMOUNT_MAX), SYNC_ALLOWED);
+    pass_us(30 * 2 * MINUTE_US);
+    assert_true(begin(&order));
+    assert_int_equal(order.delta, LIMIT_AMOUNT_MAX);
+}
+
+static void totals_tell_of_exchanges_and_drift(void **context)
+{
+    struct sync_totals totals;
+    (void)context;
+    (void)ask_and_watch(10);
+    (void)exchange(10);
+    syncs_read(syncs, &totals);
+    assert_int_equal(totals.n_exchanges, 1);
+    assert_int_equal(totals.drift, 0);
+    (void)ask(5);
+    (void)exchange(45); /* others charged 30 */
+    syncs_read(syncs, &totals);
+    assert_int_equal(totals.n_exchanges, 2);
+    assert_int_equal(totals.drift, 30);
+}
+
+static void the_oldest_exchange_of_all_workers_is_told(void **context)
+{
+    struct sync_totals totals;
+    (void)context;
+    syncs_set_age(syncs, 0, 50);
+    syncs_set_age(syncs, 3, 90);
+    syncs_set_age(syncs, 5, 70);
+    syncs_read(syncs, &totals);
+    assert_int_equal(totals.age_us, 90);
+    syncs_set_age(syncs, 3, 0);
+    syncs_read(syncs, &totals);
+    assert_int_equal(totals.age_us, 70);
+}
+
+/* --- cut off --- */
+
+static void a_pool_that_wants_an_exchange_in_vain_is_cut_off(void **context)
+{
+    struct sync_order order;
+    (void)context;
+    (void)ask_and_watch(1);
+    assert_true(begin(&order));
+    pass_us(SYNC_LOST_US);
+    assert_int_equal(ask(1), SYNC_ALLOWED);
+    pass_us(1);
+    assert_int_equal(ask(1), SYNC_UNKNOWN);
+    assert_int_equal(ask(0), SYNC_UNKNOWN);
+    answer(&order, 1);
+    assert_int_equal(ask(1), SYNC_ALLOWED);
+    assert_int_equal(exchange(3), 2); /* nothing was counted meanwhile */
+}
+
+static void with_long_intervals_it_takes_ten_of_them(void **context)
+{
+    (void)context;
+    syncs_free(syncs);
+    syncs = syncs_new(3 * US_PER_S);
+    (void)ask_and_watch(1);
+    pass_us(30 * US_PER_S);
+    assert_int_equal(ask(1), SYNC_ALLOWED);
+    pass_us(1);
+    assert_int_equal(ask(1), SYNC_UNKNOWN);
+}
+
+static void a_pool_that_was_not_used_is_not_cut_off(void **context)
+{
+    (void)context;
+    (void)ask_and_watch(1);
+    pass_us(US_PER_MS);
+    (void)exchange(1);
+    pass_us(SYNC_LOST_US + 1); /* nobody has looked yet whether it is idle */
+    assert_int_equal(ask(1), SYNC_ALLOWED);
+    assert_false(is_alone);
+}
+
+static void a_pool_that_nobody_can_watch_is_for_the_policies(void **context)
+{
+    (void)context;
+    can_watch = false;
+    assert_int_equal(ask(1), SYNC_UNKNOWN);
+    assert_false(is_alone);
+    can_watch = true;
+    assert_int_equal(ask_and_watch(1), SYNC_ALLOWED);
+    can_watch = false; /* another watches it */
+    assert_int_equal(ask(1), SYNC_ALLOWED);
+    assert_int_equal(exchange(2), 2);
+}
+
+static void a_full_set_is_for_the_policies(void **context)
+{
+    (void)context;
+    for (uint64_t i = 0; i < TABLE_WAYS; i++) {
+        pool.hi = 1 + i;
+        assert_int_equal(ask_and_watch(1), SYNC_ALLOWED);
+    }
+    pool.hi = 50;
+    assert_int_equal(ask(1), SYNC_UNKNOWN);
+    assert_false(is_alone);
+    pool.hi = 3;
+    (void)exchange(1);
+    pass_us(SYNC_IDLE_US + 1);
+    struct sync_order order;
+    assert_false(begin(&order)); /* watched no more */
+    pool.hi = 50;
+    assert_int_equal(ask(1), SYNC_ALLOWED);
+}
+
+/* --- watching --- */
+
+static void one_watches_a_pool(void **context)
+{
+    struct sync_order order;
+    (void)context;
+    (void)ask(1);
+    assert_true(is_alone);
+    assert_true(syncs_watch(syncs, &pool, WATCHER, now));
+    assert_false(syncs_watch(syncs, &pool, OTHER, now));
+    (void)ask(1);
+    assert_false(is_alone);
+    assert_false(syncs_begin(syncs, &pool, OTHER, false, now, &order));
+    assert_true(begin(&order));
+}
+
+static void a_pool_that_is_gone_is_not_watched(void **context)
+{
+    struct sync_order order;
+    (void)context;
+    assert_false(syncs_watch(syncs, &pool, WATCHER, now));
+    assert_false(begin(&order));
+}
+
+static void an_idle_pool_is_watched_no_more(void **context)
+{
+    struct sync_order order;
+    (void)context;
+    (void)ask_and_watch(1);
+    pass_us(1);
+    (void)exchange(1);
+    assert_int_equal(need(), 0);
+    pass_us(SYNC_IDLE_US - 1);
+    assert_int_equal(need(), 0);
+    pass_us(1);
+    assert_int_equal(need(), UINT64_MAX);
+    assert_false(begin(&order));
+    (void)ask(1);
+    assert_true(is_alone);
+    assert_int_equal(charge.answer.remaining, 98); /* what is known is not forgotten */
+}
+
+static void a_pool_with_something_to_tell_is_not_idle(void **context)
+{
+    struct sync_order order;
+    (void)context;
+    (void)ask_and_watch(1);
+    pass_us(SYNC_IDLE_US + 1);
+    assert_true(begin(&order));
+    pass_us(SYNC_IDLE_US + 1);
+    assert_true(begin(&order)); /* that one is unheard */
+}
+
+static void who_is_busier_or_waits_longer_needs_it_more(void **context)
+{
+    (void)context;
+    (void)ask_and_watch(3);
+    uint64_t little = need();
+    (void)ask(20);
+    uint64_t more = need();
+    pass_us(3 * INTERVAL_US);
+    uint64_t longer = need();
+    assert_true(little > 0);
+    assert_true(more > little);
+    assert_int_equal(longer, more << 3);
+    int64_t age_us = 0;
+    (void)syncs_need(syncs, &pool, WATCHER, now, &age_us);
+    assert_int_equal(age_us, 3 * INTERVAL_US);
+    pass_us(3600 * US_PER_S);
+    assert_int_equal(need(), more << 10);
+}
+
+static void who_was_only_refused_needs_an_exchange_too(void **context)
+{
+    (void)context;
+    (void)ask_and_watch(1);
+    pass_us(1);
+    (void)exchange(100);
+    pass_us(1);
+    assert_int_equal(need(), 0);
+    assert_int_equal(ask(1), SYNC_REFUSED);
+    assert_true(need() > 0);
+}
+
+static bool leave(struct sync_order *order)
+{
+    return syncs_begin(syncs, &pool, WATCHER, true, now, order);
+}
+
+static void one_who_leaves_exchanges_what_is_left_first(void **context)
+{
+    struct sync_order order;
+    (void)context;
+    (void)ask_and_watch(5);
+    assert_true(leave(&order));
+    assert_int_equal(order.delta, 5);
+    answer(&order, 5);
+    assert_int_equal(need(), UINT64_MAX); /* to be looked at again */
+    assert_false(leave(&order));
+    (void)ask(1);
+    assert_true(is_alone);
+}
+
+static void from_one_who_leaves_the_next_takes_over(void **context)
+{
+    struct sync_order order;
+    (void)context;
+    (void)ask_and_watch(5);
+    assert_true(leave(&order));
+    (void)ask(3);
+    assert_true(is_alone);
+    assert_true(syncs_watch(syncs, &pool, OTHER, now));
+    (void)ask(1);
+    assert_false(is_alone);
+    answer(&order, 5);
+    assert_int_equal(need(), UINT64_MAX);
+    assert_false(leave(&order));
+    assert_true(syncs_begin(syncs, &pool, OTHER, false, now, &order));
+    assert_int_equal(order.delta, 4);
+}
+
+static void one_who_leaves_tells_what_came_meanwhile(void **context)
+{
+    struct sync_order order;
+    (void)context;
+    (void)ask_and_watch(5);
+    assert_true(leave(&order));
+    can_watch = false;
+    assert_int_equal(ask(3), SYNC_ALLOWED); /* nobody can take over */
+    assert_false(is_alone);
+    answer(&order, 5);
+    assert_true(leave(&order));
+    assert_int_equal(order.delta, 3);
+    answer(&order, 8);
+    assert_false(leave(&order));
+}
+
+/* --- giving back --- */
+
+static void what_is_given_back_is_not_told(void **context)
+{
+    (void)context;
+    (void)ask_and_watch(5);
+    assert_int_equal(ask(30), SYNC_ALLOWED);
+    syncs_give_back(syncs, &pool, &charge, now);
+    (void)ask(1);
+    assert_int_equal(charge.answer.remaining, 94);
+    assert_int_equal(exchange(6), 6);
+}
+
+static void what_was_told_already_stays_charged(void **context)
+{
+    struct sync_order order;
+    (void)context;
+    (void)ask_and_watch(30);
+    struct store_charge first = charge;
+    assert_true(begin(&order));
+    syncs_give_back(syncs, &pool, &first, now);
+    answer(&order, 30);
+    (void)ask(1);
+    assert_int_equal(charge.answer.remaining, 69);
+}
+
+/* --- many threads --- */
+
+enum {
+    CHARGERS = 4,
+    ROUNDS = 20000,
+};
+
+static struct {
+    struct limit limit;
+    _Atomic int64_t n_charged;
+    _Atomic int64_t n_told;
+    _Atomic unsigned n_watchers;
+} race;
+
+static void exchange_race(uint32_t watcher, struct instant at)
+{
+    struct sync_order order;
+    if (syncs_begin(syncs, &key, watcher, false, at, &order)) {
+        struct sync_news news = {.server = at};
+        (void)atomic_fetch_add(&race.n_told, order.delta);
+        syncs_end(syncs, &order, &race.limit, &news, at);
+    }
+}
+
+static void *charger(void *number)
+{
+    uint32_t self = (uint32_t)(uintptr_t)number + 1;
+    for (int64_t i = 0; i < ROUNDS; i++) {
+        struct store_charge one = {.limit = &race.limit, .cost = 1 + i % 3};
+        struct instant at = instant_add_us(now, i * 10);
+        bool is_unwatched = false;
+        if (syncs_charge(syncs, &key, 2, true, at, &one, &is_unwatched)
+            == SYNC_ALLOWED) {
+            (void)atomic_fetch_add(&race.n_charged, one.cost);
+        }
+        if (is_unwatched && syncs_watch(syncs, &key, self, at)) {
+            (void)atomic_fetch_add(&race.n_watchers, 1);
+        }
+        if (i % 50 == 0) {
+            exchange_race(self, at);
+        }
+    }
+    return NULL;
+}
+
+static void many_threads_tell_all_that_they_charged_once(void **context)
+{
+    pthread_t threads[CHARGERS];
+    (void)context;
+    race.limit = sliding(1000000, MINUTE_US);
+    for (uintptr_t i = 0; i < CHARGERS; i++) {
+        assert_int_equal(pthread_create(&threads[i], NULL, charger, (void *)i), 0);
+    }
+    for (unsigned i = 0; i < CHARGERS; i++) {
+        assert_int_equal(pthread_join(threads[i], NULL), 0);
+    }
+    for (uint32_t watcher = 1; watcher <= CHARGERS; watcher++) {
+        exchange_race(watcher, instant_add_us(now, ROUNDS * INT64_C(10)));
+    }
+    assert_true(race.n_charged > 0);
+    assert_int_equal(race.n_watchers, 1);
+    assert_int_equal(race.n_told, race.n_charged);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+#define X(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+        X(at_first_a_host_has_its_part_of_the_limit),
+        X(between_exchanges_it_spends_its_part_of_what_was_left),
+        X(one_request_passes_where_anything_is_left),
+        X(nothing_passes_once_nothing_is_left),
+        X(what_is_under_way_counts_as_spent),
+        X(who_has_spent_its_part_waits_for_the_next_exchange),
+        X(a_charge_stands_in_the_window_of_the_server),
+        X(a_cost_of_nothing_is_allowed_and_charges_nothing),
+        X(what_others_spent_is_known_after_an_exchange),
+        X(what_was_charged_meanwhile_is_not_forgotten),
+        X(an_exchange_tells_what_was_charged_since_the_last),
+        X(an_exchange_that_nobody_heard_of_is_made_again_as_it_was),
+        X(an_answer_to_an_earlier_exchange_is_none),
+        X(the_largest_delta_is_told_in_parts),
+        X(totals_tell_of_exchanges_and_drift),
+        X(the_oldest_exchange_of_all_workers_is_told),
+        X(a_pool_that_wants_an_exchange_in_vain_is_cut_off),
+        X(with_long_intervals_it_takes_ten_of_them),
+        X(a_pool_that_was_not_used_is_not_cut_off),
+        X(a_pool_that_nobody_can_watch_is_for_the_policies),
+        X(a_full_set_is_for_the_policies),
+        X(one_watches_a_pool),
+        X(a_pool_that_is_gone_is_not_watched),
+        X(an_idle_pool_is_watched_no_more),
+        X(a_pool_with_something_to_tell_is_not_idle),
+        X(who_is_busier_or_waits_longer_needs_it_more),
+        X(who_was_only_refused_needs_an_exchange_too),
+        X(one_who_leaves_exchanges_what_is_left_first),
+        X(from_one_who_leaves_the_next_takes_over),
+        X(one_who_leaves_tells_what_came_meanwhile),
+        X(what_is_given_back_is_not_told),
+        X(what_was_told_already_stays_charged),
+        X(many_threads_tell_all_that_they_charged_once),
+#undef X
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
