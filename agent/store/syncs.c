@@ -54,19 +54,11 @@ static bool pool_may_go(struct table *table, void *entry, struct instant now)
 
 /* --- deciding --- */
 
-/* What this host may spend until the next exchange. */
-static int64_t pool_budget(const struct pool *pool, unsigned n_agents)
-{
-    int64_t share = pool->left / n_agents;
-    return share > 0 || pool->left <= 0 ? share : 1;
-}
-
-/* Whether the part of this host covers a cost: one request always, where anything is left. */
+/* Whether the part of this host of what was left covers a cost: one request always. */
 static bool pool_affords(const struct pool *pool, unsigned n_agents, int64_t cost)
 {
     int64_t spent = pool->sent + pool->delta;
-    return spent + cost <= pool_budget(pool, n_agents)
-           || (spent == 0 && cost <= pool->left);
+    return spent + cost <= pool->left / n_agents || (spent == 0 && cost <= pool->left);
 }
 
 /* Refused, since only the next exchange can say more. */
@@ -234,9 +226,8 @@ bool syncs_begin(struct syncs *syncs, const struct table_key *key, uint32_t watc
         if (is_begun && !pool->is_sent) {
             pool->is_sent = true;
             pool->seq = next_seq(syncs);
-            pool->sent = pool->delta < LIMIT_AMOUNT_MAX ? pool->delta
-                                                        : LIMIT_AMOUNT_MAX;
-            pool->delta -= pool->sent;
+            pool->sent = pool->delta; /* no more than was left once: fits a call */
+            pool->delta = 0;
         }
         *order = (struct sync_order){*key, pool->seq, pool->sent};
     }

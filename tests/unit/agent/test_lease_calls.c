@@ -97,6 +97,7 @@ static struct store_charge *add(const struct store_home *home,
         .key = (const uint8_t *)name,
         .key_bytes = strlen(name),
         .cost = cost,
+        .source = STORE_UNASKED,
     };
     return charge;
 }
@@ -229,6 +230,17 @@ static void what_is_not_leased_is_left_alone(void **context)
     assert_int_equal(lease_calls_n_held(t.calls), 0);
     settle_down();
     assert_int_equal(t.seam.n_begun, 0);
+}
+
+static void what_is_held_is_not_spent_on_what_is_not_leased(void **context)
+{
+    (void)context;
+    lease("a");
+    assert_false(spend_one("a", 0));
+    health_hear_agents(t.health, BLOCK); /* now the part of a host is too small */
+    assert_false(spend_one("a", 1));
+    health_hear_agents(t.health, 1);
+    assert_true(spend_one("a", 1));
 }
 
 static void of_charges_that_are_tied_all_are_spent_or_none(void **context)
@@ -474,12 +486,12 @@ static void a_calendar_may_go_while_its_leases_are_out(void **context)
     assert_int_equal(spend(), 0);
     fake_seam_pass(&t.seam, COURIER_WAIT_US);
     lease_calls_return(t.calls);
-    memset(calendar, 0xff, sizeof(*calendar));
-    free(calendar);
+    memset(calendar, 0xff, sizeof(*calendar)); /* starts that no call takes */
     serve_all();
     assert_int_equal(totals().n_out, BLOCK);
     fake_seam_pass(&t.seam, LEASE_CALLS_SWEEP_US + COURIER_WAIT_US);
     serve_all();
+    free(calendar);
     assert_int_equal(totals().n_out, 0);
     assert_int_equal(totals().n_stranded, 0);
     assert_int_equal(lease_calls_n_held(t.calls), 0);
@@ -492,6 +504,7 @@ int main(void)
         X(what_is_ordered_is_spent_when_it_is_there),
         X(orders_of_many_pools_go_together),
         X(what_is_not_leased_is_left_alone),
+        X(what_is_held_is_not_spent_on_what_is_not_leased),
         X(of_charges_that_are_tied_all_are_spent_or_none),
         X(what_is_given_back_is_in_the_pool_again),
         X(what_was_reported_is_to_be_given_back_in_redis),

@@ -599,6 +599,20 @@ static void one_who_has_no_room_to_watch_changes_nothing(void **context)
     assert_int_equal(retire(false, &report).us, look_at.us);
 }
 
+static void nor_does_it_take_over_from_one_who_leaves(void **context)
+{
+    struct lease_order report;
+    (void)context;
+    (void)lease_block();
+    assert_true(spend(BLOCK / 2)); /* an order is under way */
+    (void)retire(true, &report);
+    (void)end(&report, LEASE_NOT_DONE);
+    (void)leases_end_order(leases, &s.order, s.limit, LEASE_NOT_DONE, NULL, now, now,
+                           0);
+    (void)retire(true, &report);
+    assert_int_equal(report.n_reports, 1);
+}
+
 /* --- giving back --- */
 
 static void what_is_given_back_can_be_spent_again(void **context)
@@ -841,6 +855,7 @@ int main(void)
         X(from_one_who_leaves_the_next_takes_over),
         X(one_who_leaves_watches_until_another_does),
         X(one_who_has_no_room_to_watch_changes_nothing),
+        X(nor_does_it_take_over_from_one_who_leaves),
         X(what_is_given_back_can_be_spent_again),
         X(what_is_given_back_to_a_closed_lease_is_not_reported_as_spent),
         X(what_was_reported_is_given_back_elsewhere),

@@ -89,6 +89,7 @@ static struct store_charge *add(const struct store_home *home,
         .key = (const uint8_t *)name,
         .key_bytes = strlen(name),
         .cost = cost,
+        .source = STORE_UNASKED,
     };
     return charge;
 }
@@ -476,6 +477,21 @@ static void who_leaves_and_comes_back_watches_as_before(void **context)
     assert_int_equal(sync_calls_n_held(t.calls), 1);
 }
 
+static void who_has_left_watches_anew(void **context)
+{
+    (void)context;
+    assert_true(charge_one("a", 30));
+    sync_calls_leave(t.calls);
+    serve_all();
+    sync_calls_leave(t.calls);
+    assert_int_equal(sync_calls_n_held(t.calls), 0);
+    assert_true(charge_one("a", 5));
+    next_round();
+    serve_all();
+    next_round();
+    assert_int_equal(sync_calls_n_held(t.calls), 1); /* until it is idle */
+}
+
 static void a_calendar_may_go_during_an_exchange(void **context)
 {
     struct calendar_start starts[CALENDAR_STARTS];
@@ -495,12 +511,12 @@ static void a_calendar_may_go_during_an_exchange(void **context)
     next_round();
     assert_true(charge());
     sync_calls_leave(t.calls);
-    memset(calendar, 0xff, sizeof(*calendar));
+    memset(calendar, 0xff, sizeof(*calendar)); /* starts that no call takes */
+    serve_all();
+    next_round();
+    serve_all();
+    next_round();
     free(calendar);
-    serve_all();
-    next_round();
-    serve_all();
-    next_round();
     assert_int_equal(sync_calls_n_held(t.calls), 0);
     assert_int_equal(t.seam.n_begun, 2);
 }
@@ -528,6 +544,7 @@ int main(void)
         X(what_was_charged_during_the_last_exchange_is_told_too),
         X(an_exchange_that_fails_is_made_again_by_who_leaves),
         X(who_leaves_and_comes_back_watches_as_before),
+        X(who_has_left_watches_anew),
         X(a_calendar_may_go_during_an_exchange),
 #undef X
     };

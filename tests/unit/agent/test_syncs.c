@@ -212,7 +212,10 @@ static void a_cost_of_nothing_is_allowed_and_charges_nothing(void **context)
     (void)exchange(100);
     assert_int_equal(ask(0), SYNC_ALLOWED);
     assert_false(charge.is_charged);
-    assert_int_equal(exchange(100), 0);
+    assert_int_equal(exchange(0), 0);
+    (void)ask(60);
+    n_agents = 10; /* it has spent more than its part is now */
+    assert_int_equal(ask(0), SYNC_ALLOWED);
 }
 
 static void what_others_spent_is_known_after_an_exchange(void **context)
@@ -287,18 +290,6 @@ static void an_answer_to_an_earlier_exchange_is_none(void **context)
     answer(&second, 90);
     (void)ask(1);
     assert_int_equal(charge.answer.remaining, 100 - 7 - 1 - 1);
-}
-
-static void the_largest_delta_is_told_in_parts(void **context)
-{
-    struct limit large = sliding(LIMIT_AMOUNT_MAX, MINUTE_US);
-    struct sync_order order;
-    (void)context;
-    limit = &large;
-    assert_int_equal(ask_and_watch(LIMIT_AMOUNT_MAX), SYNC_ALLOWED);
-    pass_us(30 * 2 * MINUTE_US);
-    assert_true(begin(&order));
-    assert_int_equal(order.delta, LIMIT_AMOUNT_MAX);
 }
 
 static void totals_tell_of_exchanges_and_drift(void **context)
@@ -565,6 +556,7 @@ static void what_was_told_already_stays_charged(void **context)
     answer(&order, 30);
     (void)ask(1);
     assert_int_equal(charge.answer.remaining, 69);
+    assert_int_equal(exchange(31), 1);
 }
 
 /* --- many threads --- */
@@ -648,7 +640,6 @@ int main(void)
         X(an_exchange_tells_what_was_charged_since_the_last),
         X(an_exchange_that_nobody_heard_of_is_made_again_as_it_was),
         X(an_answer_to_an_earlier_exchange_is_none),
-        X(the_largest_delta_is_told_in_parts),
         X(totals_tell_of_exchanges_and_drift),
         X(the_oldest_exchange_of_all_workers_is_told),
         X(a_pool_that_wants_an_exchange_in_vain_is_cut_off),
