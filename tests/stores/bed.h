@@ -26,6 +26,7 @@ struct bed {
     struct trace_target target; /* the store; set by start */
     struct counters *counters;  /* likewise */
     bool has_slots;             /* names may be in different slots */
+    enum store_kind kind;       /* of homes. But for redis: cases only */
     void (*start)(struct bed *bed);
     void (*stop)(struct bed *bed);
     /* Let what is behind answer nothing, or go on; NULL: nothing is behind. */
@@ -44,5 +45,10 @@ extern struct bed bed_simulated_cluster;
 /** The store of Redis, over a real redis-server, and over a real cluster. */
 extern struct bed bed_server;
 extern struct bed bed_cluster;
+/** The same as bed_simulated and bed_server, of the other kinds. */
+extern struct bed bed_lease_simulated;
+extern struct bed bed_lease_server;
+extern struct bed bed_sync_simulated;
+extern struct bed bed_sync_server;
 
 #endif

@@ -39,7 +39,7 @@ static struct {
 static void set_clock(struct trace_target *target, struct instant now)
 {
     (void)target;
-    t.clock.now = now; /* goes with each call */
+    clock_seam_set(&t.clock, now);
 }
 
 static bool wait_for_none(struct trace_target *target)
@@ -143,6 +143,7 @@ static void drive(struct bed *bed)
     t.is_driving = true;
     connect_all();
     clock_seam_init(&t.clock, t.driver.seam, now);
+    t.clock.is_running = bed->kind != STORE_KIND_REDIS; /* leases end in time */
     bed_redis_start(bed, &t.clock.seam, now);
     bed->target.depth = TRACE_DEPTH_MAX; /* those of one slot are with one node */
     bed->target.set_clock = set_clock;
@@ -191,5 +192,23 @@ struct bed bed_cluster = {
     .stop = stop,
     .stall = stall,
     .n_calls = n_calls,
+    .run = run,
+};
+
+struct bed bed_lease_server = {
+    .name = "lease_server",
+    .kind = STORE_KIND_LEASE,
+    .start = start_server,
+    .stop = stop,
+    .stall = stall,
+    .run = run,
+};
+
+struct bed bed_sync_server = {
+    .name = "sync_server",
+    .kind = STORE_KIND_SYNC,
+    .start = start_server,
+    .stop = stop,
+    .stall = stall,
     .run = run,
 };

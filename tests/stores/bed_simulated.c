@@ -94,3 +94,21 @@ struct bed bed_simulated_cluster = {
     .n_calls = n_calls,
     .run = run,
 };
+
+struct bed bed_lease_simulated = {
+    .name = "lease_simulated",
+    .kind = STORE_KIND_LEASE,
+    .start = start,
+    .stop = stop,
+    .stall = stall,
+    .run = run,
+};
+
+struct bed bed_sync_simulated = {
+    .name = "sync_simulated",
+    .kind = STORE_KIND_SYNC,
+    .start = start,
+    .stop = stop,
+    .stall = stall,
+    .run = run,
+};

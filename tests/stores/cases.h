@@ -26,7 +26,14 @@
     X(slots_are_all_or_nothing)                     \
     X(counters_of_the_thread_may_go)                \
     X(a_late_answer_changes_none_and_stays_charged) \
-    X(a_late_answer_to_a_refusal_is_given_back)
+    X(a_late_answer_to_a_refusal_is_given_back)     \
+    X(what_is_counted_ahead_waits_for_nobody)
+
+enum {
+#define X(name) +1
+    STORE_CASES_N = 0 STORE_CASE_TABLE(X),
+#undef X
+};
 
 #define X(name) void name(void **state);
 STORE_CASE_TABLE(X)

@@ -7,10 +7,16 @@ static struct clock_seam *to_clock(struct seam *seam)
     return CONTAINER_OF(seam, struct clock_seam, seam);
 }
 
+static struct instant current(const struct clock_seam *clock)
+{
+    int64_t us = instant_diff_us(seam_now(clock->behind), clock->set_at);
+    return instant_add_us(clock->now, clock->is_running ? us : 0);
+}
+
 /* The same moment on the clock behind. */
 static struct instant translate(const struct clock_seam *clock, struct instant at)
 {
-    return instant_add_us(seam_now(clock->behind), instant_diff_us(at, clock->now));
+    return instant_add_us(seam_now(clock->behind), instant_diff_us(at, current(clock)));
 }
 
 static void clock_run(struct seam *seam, struct seam_call *call)
@@ -19,7 +25,8 @@ static void clock_run(struct seam *seam, struct seam_call *call)
     struct clock_seam_args *args = &clock
                                         ->args[clock->n_calls++ % CLOCK_SEAM_CALLS_MAX];
     ENSURE(call->n_args == 1);
-    int n = snprintf(args->now, sizeof(args->now), "%lld", (long long)clock->now.us);
+    int n = snprintf(args->now, sizeof(args->now), "%lld",
+                     (long long)current(clock).us);
     args->args[0] = call->args[0];
     args->args[1] = (struct seam_bytes){args->now, (size_t)n};
     call->args = args->args;
@@ -46,7 +53,7 @@ static unsigned clock_node(struct seam *seam, unsigned slot)
 
 static struct instant clock_seam_now(struct seam *seam)
 {
-    return to_clock(seam)->now;
+    return current(to_clock(seam));
 }
 
 static void clock_timer_set(struct seam *seam, struct seam_timer *timer)
@@ -80,6 +87,13 @@ void clock_seam_init(struct clock_seam *clock, struct seam *behind, struct insta
     };
     clock->seam.ops = &ops;
     clock->behind = behind;
-    clock->now = now;
+    clock->is_running = false;
     clock->n_calls = 0;
+    clock_seam_set(clock, now);
+}
+
+void clock_seam_set(struct clock_seam *clock, struct instant now)
+{
+    clock->now = now;
+    clock->set_at = seam_now(clock->behind);
 }

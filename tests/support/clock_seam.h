@@ -1,7 +1,8 @@
 /**
  * @file tests/support/clock_seam.h  A seam before a seam, on a clock that a test sets.
  *
- * Model:     now is what the test says, and goes with each call as a second argument, for
+ * Model:     now is what the test says, from when on it stands still, or goes on as real
+ *            time does; it goes with each call as a second argument, for
  *            scripts on the clock of tests (clock.lua). Deadlines and timers are moved to
  *            the clock of the seam behind it: as far off there as they are here.
  * Ownership: clock_seam_init; the seam behind is borrowed.
@@ -27,11 +28,15 @@ struct clock_seam_args {
 struct clock_seam {
     struct seam seam;
     struct seam *behind;
-    struct instant now;                                /* set by the test */
+    struct instant now;    /* as the test said */
+    struct instant set_at; /* by the clock behind */
+    bool is_running;
     unsigned n_calls;                                  /* ever */
     struct clock_seam_args args[CLOCK_SEAM_CALLS_MAX]; /* one after the other, again */
 };
 
 void clock_seam_init(struct clock_seam *clock, struct seam *behind, struct instant now);
+
+void clock_seam_set(struct clock_seam *clock, struct instant now);
 
 #endif
