@@ -90,12 +90,12 @@ static size_t encode(struct courier *courier, const uint32_t *items, unsigned n,
                                seam_now(calls->options.seam), orders, n, out);
 }
 
-static void end_order(struct lease_calls *calls, uint32_t item, enum lease_end end,
-                      const struct lease_grant *grant, struct instant sent_at)
+static void end_order(struct lease_calls *calls, uint32_t item,
+                      const struct lease_answer *answer)
 {
     note_watch(calls, item,
                leases_end_order(calls->options.leases, &calls->orders[item],
-                                notebook_limit(&calls->book, item), end, grant, sent_at,
+                                notebook_limit(&calls->book, item), answer,
                                 seam_now(calls->options.seam),
                                 watcher_of(calls, item)));
 }
@@ -115,7 +115,9 @@ static bool answer(struct courier *courier, const uint32_t *items, unsigned n,
     health_add(calls->options.health, HEALTH_REPAIRED,
                repairs.n_values + repairs.n_ttls);
     for (unsigned i = 0; i < n; i++) {
-        struct lease_grant grant = {
+        const struct lease_answer heard = {
+            .end = LEASE_ANSWERED,
+            .sent_at = sent_at,
             .amount = replies[i].grant,
             .place = replies[i].place,
             .remaining = replies[i].remaining,
@@ -123,16 +125,17 @@ static bool answer(struct courier *courier, const uint32_t *items, unsigned n,
             .window_end_us = replies[i].window_end_us,
             .accepted = replies[i].accepted,
         };
-        end_order(calls, items[i], LEASE_ANSWERED, &grant, sent_at);
+        end_order(calls, items[i], &heard);
     }
     return true;
 }
 
 static void end(struct courier *courier, uint32_t item, enum courier_end end)
 {
-    struct instant never = {0};
-    end_order(calls_of(courier), item,
-              end == COURIER_NOT_DONE ? LEASE_NOT_DONE : LEASE_UNHEARD, NULL, never);
+    const struct lease_answer none = {
+        .end = end == COURIER_NOT_DONE ? LEASE_NOT_DONE : LEASE_UNHEARD,
+    };
+    end_order(calls_of(courier), item, &none);
 }
 
 /* --- spending --- */
@@ -140,11 +143,10 @@ static void end(struct courier *courier, uint32_t item, enum courier_end end)
 static void send(struct lease_calls *calls, const struct store_charge *charge,
                  const struct lease_order *order)
 {
-    struct instant never = {0};
+    const struct lease_answer none = {.end = LEASE_NOT_DONE};
     uint32_t idx = notebook_take(&calls->book, charge);
     if (idx == NOTEBOOK_NONE) {
-        (void)leases_end_order(calls->options.leases, order, charge->limit,
-                               LEASE_NOT_DONE, NULL, never,
+        (void)leases_end_order(calls->options.leases, order, charge->limit, &none,
                                seam_now(calls->options.seam), 0);
         return;
     }
@@ -164,9 +166,9 @@ static void spend(struct lease_calls *calls, struct store_take *take, unsigned i
         || charge->cost == 0 || !leases_cover(leases, charge->limit, n_agents)) {
         return;
     }
-    spending->keys[i] = leases_key(leases, charge);
-    if (leases_spend(leases, &spending->keys[i], n_agents, take->now, charge,
-                     &spending->seqs[i], &order)) {
+    order.key = leases_key(leases, charge);
+    spending->keys[i] = order.key;
+    if (leases_spend(leases, n_agents, take->now, charge, &spending->seqs[i], &order)) {
         charge->source = STORE_COUNTED;
         spending->mask |= UINT32_C(1) << i;
     }
@@ -175,18 +177,25 @@ static void spend(struct lease_calls *calls, struct store_take *take, unsigned i
     }
 }
 
-/* Those that are tied to one that is not spent. */
+/* Whether it is tied to one that is not spent. */
+static bool is_torn(const struct store_take *take, unsigned i, uint32_t spent)
+{
+    const struct store_charge *charges = take->charges;
+    for (unsigned j = 0; charges[i].tie != 0 && j < take->n_charges; j++) {
+        if (charges[j].tie == charges[i].tie && charges[j].home != NULL
+            && (spent >> j & 1) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static uint32_t find_torn(const struct store_take *take, uint32_t spent)
 {
     uint32_t torn = 0;
-    for (unsigned i = 0; i < take->n_charges; i++) {
-        for (unsigned j = 0; j < take->n_charges; j++) {
-            if (take->charges[i].tie != 0
-                && take->charges[i].tie == take->charges[j].tie
-                && take->charges[j].home != NULL && (spent >> j & 1) == 0) {
-                torn |= UINT32_C(1) << i & spent;
-            }
-        }
+    for (uint32_t left = spent; left != 0; left &= left - 1) {
+        unsigned i = (unsigned)__builtin_ctz(left);
+        torn |= (uint32_t)is_torn(take, i, spent) << i;
     }
     return torn;
 }

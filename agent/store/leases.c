@@ -268,19 +268,19 @@ struct table_key leases_key(const struct leases *leases,
     return table_key(&leases->table, charge);
 }
 
-bool leases_spend(struct leases *leases, const struct table_key *key, unsigned n_agents,
-                  struct instant now, struct store_charge *charge, uint32_t *seq,
-                  struct lease_order *order)
+bool leases_spend(struct leases *leases, unsigned n_agents, struct instant now,
+                  struct store_charge *charge, uint32_t *seq, struct lease_order *order)
 {
+    const struct table_key key = order->key;
     int64_t share = share_of(leases, charge->limit);
     bool is_spent = false;
     *order = (struct lease_order){
-        .key = *key,
+        .key = key,
         .cap = share,
         .divisor = n_agents + 1,
     };
-    struct table_set *set = table_lock(&leases->table, key);
-    struct pool *pool = table_use(&leases->table, set, key, now);
+    struct table_set *set = table_lock(&leases->table, &key);
+    struct pool *pool = table_use(&leases->table, set, &key, now);
     if (pool != NULL) {
         int64_t asked = pool_count(leases, pool, charge->cost, now);
         int64_t most = share / n_agents;
@@ -337,40 +337,40 @@ static void reopen_report(struct pool *pool, const struct lease_report *report,
 }
 
 static void end_reports(struct leases *leases, struct pool *pool,
-                        const struct lease_order *order, enum lease_end end,
-                        const struct lease_grant *grant)
+                        const struct lease_order *order,
+                        const struct lease_answer *answer)
 {
     for (unsigned i = 0; i < order->n_reports; i++) {
-        if (end == LEASE_ANSWERED) {
+        if (answer->end == LEASE_ANSWERED) {
             end_report(leases, pool, &order->reports[i],
-                       (grant->accepted >> i & 1) != 0);
+                       (answer->accepted >> i & 1) != 0);
         } else {
-            reopen_report(pool, &order->reports[i], end == LEASE_UNHEARD);
+            reopen_report(pool, &order->reports[i], answer->end == LEASE_UNHEARD);
         }
     }
 }
 
 static void lease_open(struct leases *leases, struct pool *pool, struct lease *lease,
-                       const struct lease_grant *grant, const struct limit *limit,
-                       struct instant sent_at)
+                       const struct limit *limit, const struct lease_answer *answer)
 {
     int64_t ttl_us = leases->options.ttl_us;
     lease->state = LEASE_OPEN;
-    lease->amount = (uint32_t)grant->amount;
+    lease->amount = (uint32_t)answer->amount;
     lease->left = lease->amount;
-    lease->place = grant->place;
-    lease->ends_at = instant_add_us(sent_at, ttl_us);
-    lease->spend_until = instant_add_us(sent_at, ttl_us * LEASE_SPEND_PERCENT / 100);
+    lease->place = answer->place;
+    lease->ends_at = instant_add_us(answer->sent_at, ttl_us);
+    lease->spend_until = instant_add_us(answer->sent_at,
+                                        ttl_us * LEASE_SPEND_PERCENT / 100);
     if (limit->algorithm == LIMIT_FIXED_WINDOW) {
         lease->spend_until = earlier(lease->spend_until, pool->window_end_at);
     }
-    add(&leases->n_granted, (uint64_t)grant->amount);
-    add(&leases->n_out, (uint64_t)grant->amount);
+    add(&leases->n_granted, (uint64_t)answer->amount);
+    add(&leases->n_out, (uint64_t)answer->amount);
 }
 
+/* Of the lease that was wanted. */
 static void end_wish(struct leases *leases, struct pool *pool, uint32_t seq,
-                     const struct limit *limit, enum lease_end end,
-                     const struct lease_grant *grant, struct instant sent_at,
+                     const struct limit *limit, const struct lease_answer *answer,
                      struct instant now)
 {
     struct lease *lease = pool_find_lease(pool, seq);
@@ -378,12 +378,12 @@ static void end_wish(struct leases *leases, struct pool *pool, uint32_t seq,
     if (lease == NULL) {
         return;
     }
-    if (end == LEASE_ANSWERED && grant->amount > 0) {
-        lease_open(leases, pool, lease, grant, limit, sent_at);
+    if (answer->end == LEASE_ANSWERED && answer->amount > 0) {
+        lease_open(leases, pool, lease, limit, answer);
         return;
     }
     pool->ask_at = instant_add_us(now, LEASE_PAUSE_US);
-    if (end == LEASE_UNHEARD) { /* it may be out: nothing of it is spent */
+    if (answer->end == LEASE_UNHEARD) { /* it may be out: nothing of it is spent */
         lease->state = LEASE_CLOSED;
         lease->ends_at = instant_add_us(now, leases->options.ttl_us);
         lease->is_reported = true;
@@ -392,14 +392,13 @@ static void end_wish(struct leases *leases, struct pool *pool, uint32_t seq,
     }
 }
 
-static void pool_learn(struct pool *pool, const struct lease_grant *grant,
-                       struct instant sent_at)
+static void pool_learn(struct pool *pool, const struct lease_answer *answer)
 {
-    pool->remaining = grant->remaining;
-    pool->reset_at = instant_add_us(sent_at, grant->reset_us < LIMIT_WAIT_US_MAX
-                                                 ? grant->reset_us
-                                                 : LIMIT_WAIT_US_MAX);
-    pool->window_end_at = instant_add_us(sent_at, grant->window_end_us);
+    int64_t reset_us = answer->reset_us < LIMIT_WAIT_US_MAX ? answer->reset_us
+                                                            : LIMIT_WAIT_US_MAX;
+    pool->remaining = answer->remaining;
+    pool->reset_at = instant_add_us(answer->sent_at, reset_us);
+    pool->window_end_at = instant_add_us(answer->sent_at, answer->window_end_us);
 }
 
 /* --- watching --- */
@@ -435,20 +434,20 @@ static struct instant pool_watch(struct pool *pool, struct instant now,
 }
 
 struct instant leases_end_order(struct leases *leases, const struct lease_order *order,
-                                const struct limit *limit, enum lease_end end,
-                                const struct lease_grant *grant, struct instant sent_at,
-                                struct instant now, uint32_t watcher)
+                                const struct limit *limit,
+                                const struct lease_answer *answer, struct instant now,
+                                uint32_t watcher)
 {
     struct instant look_at = {0};
     struct table_set *set = table_lock(&leases->table, &order->key);
     struct pool *pool = table_find(&leases->table, set, &order->key);
     if (pool != NULL) {
-        end_reports(leases, pool, order, end, grant);
-        if (end == LEASE_ANSWERED) {
-            pool_learn(pool, grant, sent_at);
+        end_reports(leases, pool, order, answer);
+        if (answer->end == LEASE_ANSWERED) {
+            pool_learn(pool, answer);
         }
         if (order->want > 0) {
-            end_wish(leases, pool, order->seq, limit, end, grant, sent_at, now);
+            end_wish(leases, pool, order->seq, limit, answer, now);
         }
         look_at = pool_watch(pool, now, watcher);
     }

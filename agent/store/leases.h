@@ -61,20 +61,23 @@ struct lease_order {
     } reports[LEASES_REPORTS_MAX];
 };
 
-/** What Redis answered. */
-struct lease_grant {
-    int64_t amount; /* 0: none */
-    int64_t place;  /* limit_place of its charge */
-    int64_t remaining;
-    int64_t reset_us;
-    int64_t window_end_us;
-    unsigned accepted; /* bit i: report i; the others came too late */
-};
-
 enum lease_end {
     LEASE_ANSWERED = 0,
     LEASE_NOT_DONE, /* Redis has not done it */
     LEASE_UNHEARD,  /* nobody knows */
+};
+
+/** How an order ended. */
+struct lease_answer {
+    enum lease_end end;
+    /* where answered: */
+    struct instant sent_at; /* of the call */
+    int64_t amount;         /* of the lease; 0: none */
+    int64_t place;          /* limit_place of its charge */
+    int64_t remaining;
+    int64_t reset_us;
+    int64_t window_end_us;
+    unsigned accepted; /* bit i: report i; the others came too late */
 };
 
 /** All pools together, in tokens. */
@@ -104,12 +107,11 @@ struct table_key leases_key(const struct leases *leases,
  *
  * @param charge  where spent: charged, with its place and the answer
  * @param seq     where spent: of the lease, for leases_give_back
- * @param order   where its want is not 0 or it has reports: to be sent, whether or not
- *                the charge was spent
+ * @param order   has the key of the pool; where its want is not 0 afterwards: to be sent,
+ *                whether or not the charge was spent
  * @return whether it was
  */
-MUST_USE bool leases_spend(struct leases *leases, const struct table_key *key,
-                           unsigned n_agents, struct instant now,
+MUST_USE bool leases_spend(struct leases *leases, unsigned n_agents, struct instant now,
                            struct store_charge *charge, uint32_t *seq,
                            struct lease_order *order);
 
@@ -121,15 +123,13 @@ MUST_USE bool leases_give_back(struct leases *leases, const struct table_key *ke
  * Say how an order ended.
  *
  * @param limit    of the pool
- * @param grant    NULL unless answered
- * @param sent_at  of the call
  * @param watcher  a number of the caller's, other than 0, where it could look after the pool
  * @return when the caller is to call leases_retire; 0: need not, it is no watcher
  */
 struct instant leases_end_order(struct leases *leases, const struct lease_order *order,
-                                const struct limit *limit, enum lease_end end,
-                                const struct lease_grant *grant, struct instant sent_at,
-                                struct instant now, uint32_t watcher);
+                                const struct limit *limit,
+                                const struct lease_answer *answer, struct instant now,
+                                uint32_t watcher);
 
 /**
  * Spend no more from those leases of a pool whose time is over.

@@ -215,10 +215,12 @@ static enum sync_verdict charge_one(struct sync_calls *calls, struct store_take 
     struct syncs *syncs = calls->options.syncs;
     struct table_key key = syncs_key(syncs, charge);
     bool is_alone = false;
-    enum sync_verdict verdict = syncs_charge(syncs, &key,
-                                             health_n_agents(calls->options.health),
-                                             notebook_has_room(&calls->book), take->now,
-                                             charge, &is_alone);
+    const struct sync_caller caller = {
+        .n_agents = health_n_agents(calls->options.health),
+        .can_watch = notebook_has_room(&calls->book),
+    };
+    enum sync_verdict verdict = syncs_charge(syncs, &key, &caller, take->now, charge,
+                                             &is_alone);
     charge->source = STORE_COUNTED;
     if (is_alone) {
         watch(calls, &key, charge);
@@ -226,19 +228,24 @@ static enum sync_verdict charge_one(struct sync_calls *calls, struct store_take 
     return verdict;
 }
 
-/* Of those lenient ones that are tied to one that is refused. */
+/* Those of some charges that are tied to one. */
+static uint32_t tied_to(const struct store_take *take, unsigned i, uint32_t among)
+{
+    uint32_t tied = 0;
+    for (; take->charges[i].tie != 0 && among != 0; among &= among - 1) {
+        unsigned j = (unsigned)__builtin_ctz(among);
+        tied |= (uint32_t)(take->charges[j].tie == take->charges[i].tie) << j;
+    }
+    return tied;
+}
+
+/* Those lenient ones that are tied to one that is refused. */
 static uint32_t find_torn(const struct store_take *take, uint32_t charged,
                           uint32_t refused)
 {
     uint32_t torn = 0;
     for (; refused != 0; refused &= refused - 1) {
-        const struct store_charge *over = &take->charges[__builtin_ctz(refused)];
-        for (uint32_t left = charged; left != 0; left &= left - 1) {
-            unsigned i = (unsigned)__builtin_ctz(left);
-            if (over->tie != 0 && take->charges[i].tie == over->tie) {
-                torn |= UINT32_C(1) << i;
-            }
-        }
+        torn |= tied_to(take, (unsigned)__builtin_ctz(refused), charged);
     }
     return torn;
 }

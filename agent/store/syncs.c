@@ -128,20 +128,21 @@ static bool pool_is_cut_off(const struct syncs *syncs, const struct pool *pool,
 }
 
 enum sync_verdict syncs_charge(struct syncs *syncs, const struct table_key *key,
-                               unsigned n_agents, bool can_watch, struct instant now,
+                               const struct sync_caller *caller, struct instant now,
                                struct store_charge *charge, bool *is_alone)
 {
     enum sync_verdict verdict = SYNC_UNKNOWN;
     struct table_set *set = table_lock(&syncs->table, key);
     struct pool *pool = table_use(&syncs->table, set, key, now);
-    *is_alone = pool != NULL && can_watch && (pool->watcher == 0 || pool->is_left);
-    if (pool != NULL && (pool->watcher != 0 || can_watch)) {
+    *is_alone = pool != NULL && caller->can_watch
+                && (pool->watcher == 0 || pool->is_left);
+    if (pool != NULL && (pool->watcher != 0 || caller->can_watch)) {
         if (pool->watcher == 0 || !pool_wants_exchange(pool)) {
             pool_begin(syncs, pool, charge->limit, now);
         }
         pool->used_at = now;
         if (!pool_is_cut_off(syncs, pool, now)) {
-            verdict = pool_charge(syncs, pool, n_agents, now, charge);
+            verdict = pool_charge(syncs, pool, caller->n_agents, now, charge);
         }
     }
     table_unlock(set);

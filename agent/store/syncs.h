@@ -41,6 +41,12 @@ enum sync_verdict {
     SYNC_UNKNOWN, /* cut off, or no room: policies decide */
 };
 
+/** Who charges. */
+struct sync_caller {
+    unsigned n_agents; /* hosts that live */
+    bool can_watch;    /* it could watch the pool */
+};
+
 /** One exchange. */
 struct sync_order {
     struct table_key key;
@@ -69,15 +75,15 @@ struct table_key syncs_key(const struct syncs *syncs,
 /**
  * Decide about a charge.
  *
- * @param can_watch  the caller could watch the pool
- * @param charge     its answer is filled, unless unknown; charged where allowed
- * @param is_alone   no worker watches the pool, or that one is about to leave: the caller,
- *                   who can, is to watch it
+ * @param charge    its answer is filled, unless unknown; charged where allowed
+ * @param is_alone  no worker watches the pool, or that one is about to leave: the caller,
+ *                  who can, is to watch it
  */
 MUST_USE enum sync_verdict syncs_charge(struct syncs *syncs,
-                                        const struct table_key *key, unsigned n_agents,
-                                        bool can_watch, struct instant now,
-                                        struct store_charge *charge, bool *is_alone);
+                                        const struct table_key *key,
+                                        const struct sync_caller *caller,
+                                        struct instant now, struct store_charge *charge,
+                                        bool *is_alone);
 
 /** Take back what was charged a moment ago. */
 void syncs_give_back(struct syncs *syncs, const struct table_key *key,

@@ -73,7 +73,8 @@ static void pass_us(int64_t us)
 static bool spend(int64_t cost)
 {
     s.charge = (struct store_charge){.limit = s.limit, .cost = cost};
-    return leases_spend(leases, &s.key, s.n_agents, now, &s.charge, &s.seq, &s.order);
+    s.order.key = s.key;
+    return leases_spend(leases, s.n_agents, now, &s.charge, &s.seq, &s.order);
 }
 
 static struct leases_totals totals(void)
@@ -83,9 +84,9 @@ static struct leases_totals totals(void)
     return read;
 }
 
-static struct lease_grant grant_of(int64_t amount)
+static struct lease_answer granted(int64_t amount)
 {
-    return (struct lease_grant){
+    return (struct lease_answer){
         .amount = amount,
         .place = PLACE,
         .remaining = 1000,
@@ -95,24 +96,31 @@ static struct lease_grant grant_of(int64_t amount)
     };
 }
 
-static struct instant answer_sent(const struct lease_order *order,
-                                  struct lease_grant grant, struct instant sent_at,
-                                  uint32_t watcher)
+static struct instant end_by(const struct lease_order *order,
+                             struct lease_answer answer, struct instant sent_at,
+                             uint32_t watcher)
 {
-    return leases_end_order(leases, order, s.limit, LEASE_ANSWERED, &grant, sent_at,
-                            now, watcher);
+    answer.sent_at = sent_at;
+    return leases_end_order(leases, order, s.limit, &answer, now, watcher);
 }
 
 /* Answered at once. @return when the watcher is to look */
 static struct instant answer(const struct lease_order *order, int64_t amount)
 {
-    return answer_sent(order, grant_of(amount), now, WATCHER);
+    return end_by(order, granted(amount), now, WATCHER);
 }
 
 static struct instant end(const struct lease_order *order, enum lease_end how)
 {
-    return leases_end_order(leases, order, s.limit, how, NULL, (struct instant){0}, now,
-                            WATCHER);
+    const struct lease_answer none = {.end = how};
+    return leases_end_order(leases, order, s.limit, &none, now, WATCHER);
+}
+
+/* Not done, for want of room to note it. */
+static struct instant drop(const struct lease_order *order)
+{
+    const struct lease_answer none = {.end = LEASE_NOT_DONE};
+    return leases_end_order(leases, order, s.limit, &none, now, 0);
 }
 
 static struct instant retire(bool is_all, struct lease_order *order)
@@ -225,15 +233,13 @@ static void after_an_order_that_brought_nothing_there_is_a_pause(void **context)
 {
     static const enum lease_end ends[] = {LEASE_ANSWERED, LEASE_NOT_DONE,
                                           LEASE_UNHEARD};
-    const struct lease_grant none = grant_of(0);
     (void)context;
     for (unsigned i = 0; i < ARRAY_LEN(ends); i++) {
         s.key.hi = 100 + i;
         assert_false(spend(BLOCK));
         assert_int_equal(s.order.want, BLOCK);
-        (void)leases_end_order(leases, &s.order, s.limit, ends[i],
-                               ends[i] == LEASE_ANSWERED ? &none : NULL, now, now,
-                               WATCHER);
+        (void)(ends[i] == LEASE_ANSWERED ? answer(&s.order, 0)
+                                         : end(&s.order, ends[i]));
         pass_us(LEASE_PAUSE_US - 1);
         assert_false(spend(BLOCK));
         assert_int_equal(s.order.want, 0);
@@ -299,12 +305,12 @@ static void an_answer_counts_on_from_the_last_grant(void **context)
 
 static void an_answer_never_tells_more_than_the_size(void **context)
 {
-    struct lease_grant grant = grant_of(BLOCK);
+    struct lease_answer grant = granted(BLOCK);
     (void)context;
     assert_false(spend(2 * BLOCK));
     grant.remaining = hundred.size - 5;
     grant.reset_us = LIMIT_NEVER;
-    (void)answer_sent(&s.order, grant, now, WATCHER);
+    (void)end_by(&s.order, grant, now, WATCHER);
     assert_true(spend(1));
     assert_int_equal(s.charge.answer.remaining, hundred.size);
     assert_int_equal(s.charge.answer.reset_us, LIMIT_WAIT_US_MAX);
@@ -316,7 +322,7 @@ static void a_lease_is_spent_until_most_of_its_time_is_over(void **context)
     assert_false(spend(2 * BLOCK));
     struct instant sent_at = now;
     pass_us(40 * US_PER_MS); /* the time of the call counts */
-    struct instant look_at = answer_sent(&s.order, grant_of(BLOCK), sent_at, WATCHER);
+    struct instant look_at = end_by(&s.order, granted(BLOCK), sent_at, WATCHER);
     assert_int_equal(instant_diff_us(look_at, sent_at), SPEND_US);
     now = instant_add_us(sent_at, SPEND_US - 1);
     assert_true(spend(1));
@@ -327,12 +333,12 @@ static void a_lease_is_spent_until_most_of_its_time_is_over(void **context)
 static void a_lease_of_a_fixed_window_is_not_spent_beyond_its_end(void **context)
 {
     struct limit window = fixed(20 * BLOCK, MINUTE_US);
-    struct lease_grant grant = grant_of(BLOCK);
+    struct lease_answer grant = granted(BLOCK);
     (void)context;
     s.limit = &window;
     grant.window_end_us = 300 * US_PER_MS;
     assert_false(spend(2 * BLOCK));
-    struct instant look_at = answer_sent(&s.order, grant, now, WATCHER);
+    struct instant look_at = end_by(&s.order, grant, now, WATCHER);
     assert_int_equal(instant_diff_us(look_at, now), 300 * US_PER_MS);
     pass_us(300 * US_PER_MS - 1);
     assert_true(spend(1));
@@ -423,9 +429,9 @@ static void a_report_that_was_not_done_is_made_again(void **context)
     (void)retire(false, &report);
     assert_int_equal(report.n_reports, 1);
     assert_int_equal(report.reports[0].seq, seq);
-    struct lease_grant refused = grant_of(0);
+    struct lease_answer refused = granted(0);
     refused.accepted = 0; /* it came too late: Redis took all of it back */
-    (void)answer_sent(&report, refused, now, WATCHER);
+    (void)end_by(&report, refused, now, WATCHER);
     assert_int_equal(totals().n_stranded, BLOCK);
     assert_int_equal(totals().n_spent, 0);
     assert_int_equal(totals().n_out, 0);
@@ -434,7 +440,7 @@ static void a_report_that_was_not_done_is_made_again(void **context)
 static void a_report_that_nobody_heard_of_may_have_been_accepted(void **context)
 {
     struct lease_order report;
-    struct lease_grant refused = grant_of(0);
+    struct lease_answer refused = granted(0);
     (void)context;
     assert_true((lease_block(), spend(30)));
     pass_us(SPEND_US);
@@ -444,7 +450,7 @@ static void a_report_that_nobody_heard_of_may_have_been_accepted(void **context)
     assert_int_equal(report.n_reports, 1);
     assert_int_equal(report.reports[0].spent, 30);
     refused.accepted = 0;
-    (void)answer_sent(&report, refused, now, WATCHER);
+    (void)end_by(&report, refused, now, WATCHER);
     assert_int_equal(totals().n_stranded, 0);
     assert_int_equal(totals().n_spent, 30);
     assert_int_equal(totals().n_out, 0);
@@ -453,7 +459,7 @@ static void a_report_that_nobody_heard_of_may_have_been_accepted(void **context)
 static void each_report_has_its_own_answer(void **context)
 {
     struct lease_order report;
-    struct lease_grant one = grant_of(0);
+    struct lease_answer one = granted(0);
     (void)context;
     (void)lease_block();
     assert_true(spend(BLOCK / 2));
@@ -462,7 +468,7 @@ static void each_report_has_its_own_answer(void **context)
     (void)retire(false, &report);
     assert_int_equal(report.n_reports, 2);
     one.accepted = 2;
-    (void)answer_sent(&report, one, now, WATCHER);
+    (void)end_by(&report, one, now, WATCHER);
     assert_int_equal(totals().n_stranded, BLOCK);
     assert_int_equal(totals().n_spent, 0);
     assert_int_equal(totals().n_out, 0);
@@ -534,7 +540,7 @@ static void one_watches_a_pool(void **context)
     (void)context;
     (void)lease_block();
     assert_true(spend(BLOCK / 2));
-    struct instant none = answer_sent(&s.order, grant_of(BLOCK / 2), now, OTHER);
+    struct instant none = end_by(&s.order, granted(BLOCK / 2), now, OTHER);
     assert_int_equal(none.us, 0);
     pass_us(SPEND_US);
     none = leases_retire(leases, &key, false, now, OTHER, &report);
@@ -551,7 +557,7 @@ static void a_pool_of_which_nothing_is_out_is_watched_anew(void **context)
     lease_and_report(&report);
     assert_int_equal(answer(&report, 0).us, 0);
     assert_false(spend(2 * BLOCK));
-    assert_int_not_equal(answer_sent(&s.order, grant_of(BLOCK), now, OTHER).us, 0);
+    assert_int_not_equal(end_by(&s.order, granted(BLOCK), now, OTHER).us, 0);
 }
 
 static void from_one_who_leaves_the_next_takes_over(void **context)
@@ -561,7 +567,7 @@ static void from_one_who_leaves_the_next_takes_over(void **context)
     (void)lease_block();
     (void)retire(true, &report); /* its report is under way */
     assert_false(spend(2 * BLOCK));
-    assert_int_not_equal(answer_sent(&s.order, grant_of(BLOCK), now, OTHER).us, 0);
+    assert_int_not_equal(end_by(&s.order, granted(BLOCK), now, OTHER).us, 0);
     assert_int_equal(answer(&report, 0).us, 0);
     struct lease_order none;
     assert_int_equal(retire(true, &none).us, 0); /* it returns nothing of the other's */
@@ -593,8 +599,7 @@ static void one_who_has_no_room_to_watch_changes_nothing(void **context)
     struct instant look_at = lease_block();
     struct lease_order report;
     assert_true(spend(BLOCK / 2));
-    struct instant none = leases_end_order(leases, &s.order, s.limit, LEASE_NOT_DONE,
-                                           NULL, now, now, 0);
+    struct instant none = drop(&s.order);
     assert_int_equal(none.us, 0);
     assert_int_equal(retire(false, &report).us, look_at.us);
 }
@@ -607,8 +612,7 @@ static void nor_does_it_take_over_from_one_who_leaves(void **context)
     assert_true(spend(BLOCK / 2)); /* an order is under way */
     (void)retire(true, &report);
     (void)end(&report, LEASE_NOT_DONE);
-    (void)leases_end_order(leases, &s.order, s.limit, LEASE_NOT_DONE, NULL, now, now,
-                           0);
+    (void)drop(&s.order);
     (void)retire(true, &report);
     assert_int_equal(report.n_reports, 1);
 }
@@ -758,9 +762,9 @@ static void carry_out(struct lease_order *order, struct instant at, uint32_t wat
             (void)atomic_fetch_add(&race.n_reported, order->reports[i].spent);
         }
         (void)atomic_fetch_add(&race.n_granted, order->want);
-        struct lease_grant grant = grant_of(order->want);
-        (void)leases_end_order(leases, order, &hundred, LEASE_ANSWERED, &grant, at, at,
-                               watcher);
+        struct lease_answer grant = granted(order->want);
+        grant.sent_at = at;
+        (void)leases_end_order(leases, order, &hundred, &grant, at, watcher);
         (void)leases_retire(leases, &order->key, false, at, watcher, &next);
         *order = next;
         is_due = order->n_reports > 0;
@@ -774,9 +778,9 @@ static void *spender(void *number)
         struct table_key shared = {.lo = 1, .hi = (uint64_t)i % SHARED_KEYS};
         struct store_charge charge = {.limit = &hundred, .cost = 1 + i % 3};
         struct instant at = instant_add_us(now, i * 500);
-        struct lease_order order;
+        struct lease_order order = {.key = shared};
         uint32_t seq = 0;
-        if (leases_spend(leases, &shared, 1, at, &charge, &seq, &order)) {
+        if (leases_spend(leases, 1, at, &charge, &seq, &order)) {
             (void)atomic_fetch_add(&race.n_spent, charge.cost);
             if (i % 5 == 0 && leases_give_back(leases, &shared, seq, charge.cost)) {
                 (void)atomic_fetch_sub(&race.n_spent, charge.cost);

@@ -62,7 +62,8 @@ static void pass_us(int64_t us)
 static enum sync_verdict ask(int64_t cost)
 {
     charge = (struct store_charge){.limit = limit, .cost = cost};
-    return syncs_charge(syncs, &pool, n_agents, can_watch, now, &charge, &is_alone);
+    const struct sync_caller caller = {n_agents, can_watch};
+    return syncs_charge(syncs, &pool, &caller, now, &charge, &is_alone);
 }
 
 /* ... and watch it as its only worker would. */
@@ -585,12 +586,13 @@ static void exchange_race(uint32_t watcher, struct instant at)
 
 static void *charger(void *number)
 {
+    const struct sync_caller caller = {2, true};
     uint32_t self = (uint32_t)(uintptr_t)number + 1;
     for (int64_t i = 0; i < ROUNDS; i++) {
         struct store_charge one = {.limit = &race.limit, .cost = 1 + i % 3};
         struct instant at = instant_add_us(now, i * 10);
         bool is_unwatched = false;
-        if (syncs_charge(syncs, &key, 2, true, at, &one, &is_unwatched)
+        if (syncs_charge(syncs, &key, &caller, at, &one, &is_unwatched)
             == SYNC_ALLOWED) {
             (void)atomic_fetch_add(&race.n_charged, one.cost);
         }
