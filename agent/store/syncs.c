@@ -9,15 +9,15 @@ enum {
 };
 
 struct pool {
-    bool is_begun;    /* what is left, and whose clock it is, is known or guessed */
-    bool is_left;     /* by its watcher, as soon as there is another */
-    bool is_sent;     /* an exchange is under way, or nobody heard of it */
-    uint32_t watcher; /* 0: none */
-    uint32_t seq;     /* of the last exchange */
-    int64_t sent;     /* charged here: what it brings */
-    int64_t delta;    /* charged here since */
-    int64_t left;     /* of the limit at the last exchange */
-    int64_t ahead_us; /* of Redis' clock before ours */
+    bool is_begun;            /* the clock of Redis is known, or guessed */
+    bool is_left;             /* by its watcher, as soon as there is another */
+    bool is_sent;             /* an exchange is under way, or nobody heard of it */
+    uint32_t watcher;         /* 0: none */
+    uint32_t seq;             /* of the last exchange */
+    int64_t sent;             /* charged here: what it brings */
+    int64_t delta;            /* charged here since */
+    int64_t left;             /* of the limit at the last exchange */
+    int64_t ahead_us;         /* of Redis' clock before ours */
     struct limit_state state; /* with all that was charged here, on Redis' clock */
     struct instant exchanged_at;
     struct instant used_at;
@@ -109,16 +109,19 @@ static bool pool_wants_exchange(const struct pool *pool)
            || instant_diff_us(pool->used_at, pool->exchanged_at) >= 0;
 }
 
-/* What is known of a pool that has not wanted an exchange may be old, not wrong. */
+/* What is known of a pool that has not wanted an exchange may be old, not wrong: it has as
+ * much left as came back meanwhile. */
 static void pool_begin(const struct syncs *syncs, struct pool *pool,
                        const struct limit *limit, struct instant now)
 {
-    pool->exchanged_at = now;
+    struct limit_answer answer;
     if (!pool->is_begun) {
-        pool->left = limit->size;
         pool->ahead_us = atomic_load_explicit(&syncs->ahead_us, memory_order_relaxed);
         pool->is_begun = true;
     }
+    pool_look(pool, limit, now, &answer);
+    pool->left = answer.remaining;
+    pool->exchanged_at = now;
 }
 
 static bool pool_is_cut_off(const struct syncs *syncs, const struct pool *pool,

@@ -438,6 +438,22 @@ static void an_idle_pool_is_watched_no_more(void **context)
     assert_int_equal(charge.answer.remaining, 98); /* what is known is not forgotten */
 }
 
+static void what_was_used_up_before_it_was_idle_is_there_again(void **context)
+{
+    struct sync_order order;
+    (void)context;
+    (void)ask_and_watch(1);
+    pass_us(1);
+    (void)exchange(100);
+    pass_us(SYNC_IDLE_US + 1);
+    assert_int_equal(ask(1), SYNC_REFUSED);
+    (void)exchange(100);
+    pass_us(2 * MINUTE_US);
+    assert_false(begin(&order));
+    assert_int_equal(ask_and_watch(1), SYNC_ALLOWED); /* nobody has to be asked */
+    assert_int_equal(pass_ones(), 99);
+}
+
 static void a_pool_with_something_to_tell_is_not_idle(void **context)
 {
     struct sync_order order;
@@ -652,6 +668,7 @@ int main(void)
         X(one_watches_a_pool),
         X(a_pool_that_is_gone_is_not_watched),
         X(an_idle_pool_is_watched_no_more),
+        X(what_was_used_up_before_it_was_idle_is_there_again),
         X(a_pool_with_something_to_tell_is_not_idle),
         X(who_is_busier_or_waits_longer_needs_it_more),
         X(who_was_only_refused_needs_an_exchange_too),
