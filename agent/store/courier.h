@@ -6,7 +6,7 @@
  *            each with all that are in one slot, at most COURIER_ITEMS_MAX and each of another
  *            counter, since scripts read all counters before they write any. What a node does
  *            not take, since its breaker is open or too much is under way, comes back at
- *            once.
+ *            once; where it ramps, all of this passes, before requests do.
  * Ownership: courier_init; the memory is the caller's. Items are numbers of the caller's,
  *            whose keys stay in place until they have ended.
  * Threads:   that of the seam.
@@ -26,8 +26,7 @@ enum {
     COURIER_NUMBERS_MAX = 256, /* of a reply */
 };
 
-#define COURIER_WAIT_US  (5 * US_PER_MS)
-#define COURIER_LIMIT_US (50 * US_PER_MS) /* of a call, to its answer */
+#define COURIER_WAIT_US (5 * US_PER_MS)
 
 enum courier_end {
     COURIER_ANSWERED = 0,
@@ -39,6 +38,7 @@ struct courier;
 
 struct courier_ops {
     unsigned script;
+    int64_t limit_us; /* of a call, to its answer */
     /* Write the argument of a call of n items. @return its bytes */
     size_t (*encode)(struct courier *courier, const uint32_t *items, unsigned n,
                      uint8_t *out);

@@ -289,6 +289,7 @@ struct lease_calls *lease_calls_new(const struct lease_calls_options *options)
 {
     static const struct courier_ops ops = {
         .script = REDIS_SCRIPT_LEASE,
+        .limit_us = LEASE_CALLS_LIMIT_US,
         .encode = encode,
         .answer = answer,
         .end = end,

@@ -20,6 +20,9 @@
 
 #define LEASE_CALLS_SWEEP_US (50 * US_PER_MS) /* how often pools are looked after */
 
+/* A lease that comes late still saves calls of a node that is too slow for them. */
+#define LEASE_CALLS_LIMIT_US (250 * US_PER_MS)
+
 struct lease_calls;
 
 struct lease_calls_options {

@@ -311,6 +311,7 @@ struct sync_calls *sync_calls_new(const struct sync_calls_options *options)
 {
     static const struct courier_ops ops = {
         .script = REDIS_SCRIPT_SYNC,
+        .limit_us = SYNC_CALLS_LIMIT_US,
         .encode = encode,
         .answer = answer,
         .end = end,

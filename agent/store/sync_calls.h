@@ -22,6 +22,8 @@ enum {
     SYNC_CALLS_ROUND = 2000
 };
 
+#define SYNC_CALLS_LIMIT_US (50 * US_PER_MS) /* of an exchange, to its answer */
+
 struct sync_calls;
 
 struct sync_calls_options {

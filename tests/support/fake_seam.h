@@ -21,7 +21,8 @@ enum {
 struct fake_seam {
     struct seam seam;
     struct instant now;
-    bool is_down; /* calls end at once, unsent */
+    bool is_down;    /* calls end at once, unsent */
+    uint64_t random; /* each number drawn */
     struct seam_timer *timers;
     unsigned n_begun; /* calls so far */
     unsigned n_rejected;

@@ -20,6 +20,8 @@ enum {
     ENCODED_BYTES = 4, /* of an item here */
 };
 
+#define CALL_LIMIT_US (70 * US_PER_MS)
+
 /* What became of each item. */
 struct fate {
     unsigned n_answered;
@@ -74,7 +76,7 @@ static void end(struct courier *courier, uint32_t item, enum courier_end end)
 
 static int set_up(void **context)
 {
-    static const struct courier_ops ops = {SCRIPT, encode, answer, end};
+    static const struct courier_ops ops = {SCRIPT, CALL_LIMIT_US, encode, answer, end};
     (void)context;
     memset(&t, 0, sizeof(t));
     fake_seam_init(&t.seam, (struct instant){MINUTE_START_US});
@@ -142,7 +144,7 @@ static void items_wait_for_others_and_go_in_one_call(void **context)
     assert_int_equal(call->n_args, 1);
     assert_int_equal(call->args[0].len, 3 * ENCODED_BYTES);
     assert_memory_equal(call->keys[1].ptr, "0:8", 3);
-    assert_int_equal(instant_diff_us(call->deadline, t.seam.now), COURIER_LIMIT_US);
+    assert_int_equal(instant_diff_us(call->deadline, t.seam.now), CALL_LIMIT_US);
     struct instant sent_at = t.seam.now;
     fake_seam_pass(&t.seam, 100);
     fake_seam_answer(&t.seam, 0, numbers, 3);
@@ -301,6 +303,29 @@ static void a_node_whose_breaker_is_open_is_not_asked(void **context)
     assert_int_equal(item_of(1, 0), 3);
 }
 
+/* Takes pass little by little then; what is carried passes first. */
+static void a_node_that_is_back_is_asked_at_once(void **context)
+{
+    static const int64_t number = 5;
+    (void)context;
+    add(1, 3);
+    courier_go(t.courier);
+    fake_seam_end(&t.seam, 0, SEAM_LOST);
+    struct seam_call probe = {.node = 3, .outcome = SEAM_OK};
+    for (unsigned i = 0; i < BREAKER_PROBES_GOOD; i++) {
+        health_report_probe(t.health, &probe, t.seam.now);
+    }
+    assert_int_equal(health_status(t.health, probe.node, t.seam.now).state,
+                     BREAKER_RAMPING);
+    t.seam.random = UINT64_MAX; /* with which nothing else passes yet */
+    for (unsigned i = 0; i < COURIER_ITEMS_MAX; i++) {
+        add(2 + i, 3);
+        courier_go(t.courier);
+        fake_seam_answer(&t.seam, 1 + i, &number, 1);
+        assert_int_equal(t.fates[2 + i].n_answered, 1);
+    }
+}
+
 static void calls_that_end_at_once_are_fine(void **context)
 {
     (void)context;
@@ -347,6 +372,7 @@ int main(void)
         X(an_answer_of_another_shape_is_rejected),
         X(an_answer_of_too_many_numbers_is_rejected),
         X(a_node_whose_breaker_is_open_is_not_asked),
+        X(a_node_that_is_back_is_asked_at_once),
         X(calls_that_end_at_once_are_fine),
         X(what_is_under_way_is_bounded),
 #undef X
