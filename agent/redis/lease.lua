@@ -25,7 +25,8 @@ local function report(counter, id, spent)
     return true
 end
 
--- Answers the amount, 0 for none, its place, and what of it is new.
+-- Answers the amount, 0 for none, its place, what of it is new, and how the counter stands
+-- then where that was looked at.
 local function grant(counter, id, want, room, divisor)
     local at = held.find(counter.records, id, true)
     if at then -- this call was carried out before
@@ -34,15 +35,15 @@ local function grant(counter, id, want, room, divisor)
         return 0, 0, 0
     end
     local limit, kind = counter.limit, counter.kind
-    local left = kind.take(limit, counter.state, now, 0).remaining
-    local amount = min(want, room, floor(left / divisor))
+    local answer = kind.take(limit, counter.state, now, 0)
+    local amount = min(want, room, floor(answer.remaining / divisor))
     if amount < LEAST then
-        return 0, 0, 0
+        return 0, 0, 0, answer
     end
-    local answer = kind.take(limit, counter.state, now, amount)
+    answer = kind.take(limit, counter.state, now, amount)
     counter.state, counter.is_changed = answer.state, true
     counter.records = held.add(counter.records, id, amount, answer.place, ends)
-    return amount, answer.place, amount
+    return amount, answer.place, amount, answer
 end
 
 local at = 13
@@ -63,11 +64,11 @@ for i = 1, #KEYS do
     end
     at = next_at
     local out = held.sum(counter.records)
-    local amount, place, added = 0, 0, 0
+    local amount, place, added, answer = 0, 0, 0, nil
     if want > 0 then
-        amount, place, added = grant(counter, id, want, cap - out, divisor)
+        amount, place, added, answer = grant(counter, id, want, cap - out, divisor)
     end
-    local answer = kind.take(limit, counter.state, now, 0)
+    answer = answer or kind.take(limit, counter.state, now, 0)
     answer.is_allowed = amount > 0 or want == 0
     counter_close(counter, answer)
     local n = 8 * (i - 1)
