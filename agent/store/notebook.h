@@ -16,7 +16,7 @@
 #include "agent/store/store.h"
 
 enum {
-    NOTEBOOK_NOTES = 8192,
+    NOTEBOOK_NOTES = 16384,
     NOTEBOOK_NONE = NOTEBOOK_NOTES,
 };
 
