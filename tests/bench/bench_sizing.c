@@ -1,7 +1,8 @@
 /*
- * bench_sizing [COUNTERS]: what counters and calls take of a redis-server. Of each algorithm:
- * its memory by counter (of INFO, and of MEMORY USAGE), and its CPU by call; then its CPU by
- * call of 1 to 4 limits. The figures of agent/command/check_redis_size.h are from here.
+ * bench_sizing [COUNTERS [leases]]: what counters and calls take of a redis-server. Of each
+ * algorithm: its memory by counter (of INFO, and of MEMORY USAGE), and its CPU by call; then
+ * its CPU by call of 1 to 4 limits. Then, or with `leases` only, the CPU of an order for a
+ * block. The figures of agent/command/check_redis_size.h are from here.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,6 +18,9 @@
 enum {
     DEPTH = 64, /* calls under way */
     LIMITS_MAX = 4,
+    ORDERS_MAX = 16, /* of leases, in a call */
+    LEASED = 2,      /* the limits of which that is measured: the first ones */
+    BLOCK = 50,
     NAME_BYTES_MAX = 96,
     EVENTS = 100, /* of a log that is full */
 };
@@ -47,8 +51,10 @@ static const struct kind kinds[] = {
 
 struct ask {
     struct seam_call call;
-    struct seam_bytes keys[LIMITS_MAX];
-    char names[LIMITS_MAX][NAME_BYTES_MAX];
+    struct seam_bytes keys[ORDERS_MAX];
+    char names[ORDERS_MAX][NAME_BYTES_MAX];
+    uint8_t arg_buf[SCRIPT_LEASE_BYTES_MAX]; /* of leases */
+    struct seam_bytes arg;
 };
 
 static struct {
@@ -56,6 +62,7 @@ static struct {
     struct ev_loop *loop;
     struct seam *seam;
     char letter;
+    const struct limit *limit; /* of leases */
     unsigned n_limits;
     unsigned n_counters;
     unsigned long n_calls;
@@ -143,6 +150,88 @@ static double run(const struct limit *limit, unsigned n_limits, unsigned long n_
     return (cpu_us() - before_us) / (double)n_calls;
 }
 
+/* --- leases --- */
+
+/* Orders of one call: a block each, for the one before, of which all was spent. */
+static void begin_orders(struct ask *ask)
+{
+    static const uint8_t host[SCRIPT_HOST_BYTES] = "bench";
+    struct script_lease_order orders[ORDERS_MAX];
+    unsigned long n_groups = bench.n_counters / bench.n_limits;
+    unsigned long group = bench.n_begun % n_groups;
+    uint32_t seq = (uint32_t)(bench.n_begun++ / n_groups) + 1;
+    for (unsigned i = 0; i < bench.n_limits; i++) {
+        size_t n = write_name(ask->names[i], group * bench.n_limits + i, 0);
+        ask->keys[i] = (struct seam_bytes){ask->names[i], n};
+        orders[i] = (struct script_lease_order){.limit = bench.limit,
+                                                .want = BLOCK,
+                                                .cap = 10 * BLOCK,
+                                                .divisor = 2,
+                                                .new_seq = seq + 1,
+                                                .n_reports = 1};
+        orders[i].reports[0].seq = seq;
+        orders[i].reports[0].spent = BLOCK;
+    }
+    ask->arg = (struct seam_bytes){ask->arg_buf,
+                                   script_encode_lease(host, 2000, clock_now(), orders,
+                                                       bench.n_limits, ask->arg_buf)};
+    ask->call.n_keys = bench.n_limits;
+    ask->call.args = &ask->arg;
+    ask->call.script = 1;
+    ask->call.deadline = instant_add_us(clock_now(), 60 * US_PER_S);
+    seam_run(bench.seam, &ask->call);
+}
+
+static void on_ordered(struct seam_call *call, const struct seam_reply *reply)
+{
+    bench.n_done++;
+    bench.n_bad += reply == NULL;
+    if (bench.n_begun < bench.n_calls) {
+        begin_orders(CONTAINER_OF(call, struct ask, call));
+    } else if (bench.n_done == bench.n_calls) {
+        ev_break(bench.loop, EVBREAK_ALL);
+    }
+}
+
+/* @return CPU of the server, by order */
+static double run_orders(const struct limit *limit, unsigned n_orders,
+                         unsigned long n_calls)
+{
+    double before_us = cpu_us();
+    bench.limit = limit;
+    bench.n_limits = n_orders;
+    bench.n_calls = n_calls;
+    bench.n_begun = 0;
+    bench.n_done = 0;
+    for (unsigned i = 0; i < DEPTH; i++) {
+        bench.asks[i].call = (struct seam_call){.keys = bench.asks[i].keys,
+                                                .n_args = 1,
+                                                .done = on_ordered,
+                                                .late = on_ordered};
+        begin_orders(&bench.asks[i]);
+    }
+    (void)ev_run(bench.loop, 0);
+    return (cpu_us() - before_us) / (double)n_calls / n_orders;
+}
+
+static void measure_orders(const struct kind *kind)
+{
+    struct limit limit = kind->limit;
+    limit.requests = 1000000000;
+    limit.size = 1000000000;
+    limit.per_ticks = 360000;
+    limit.tick_us = 10000;
+    bench.letter = kind->letter;
+    (void)printf("%-14s leases, us an order, of calls with", kind->name);
+    for (unsigned n = 1; n <= ORDERS_MAX; n *= 4) {
+        unsigned long n_calls = bench.n_counters / n;
+        (void)run_orders(&limit, n, n_calls);
+        (void)printf(" %u: %.1f", n, run_orders(&limit, n, 2 * n_calls));
+        (void)fflush(stdout);
+    }
+    (void)printf("\n");
+}
+
 static double memory_usage(void)
 {
     char command[NAME_BYTES_MAX + 32];
@@ -193,9 +282,12 @@ static void measure(const struct kind *kind)
 int main(int argc, char **argv)
 {
     static const char *const options[] = {NULL};
-    struct link_script script = {.text = script_take.text,
-                                 .text_bytes = script_take.text_bytes};
-    link_script_name(&script);
+    struct link_script scripts[] = {
+        {.text = script_take.text, .text_bytes = script_take.text_bytes},
+        {.text = script_lease.text, .text_bytes = script_lease.text_bytes},
+    };
+    link_script_name(&scripts[0]);
+    link_script_name(&scripts[1]);
     bench.n_counters = argc > 1 ? (unsigned)strtoul(argv[1], NULL, 10) : 100000;
     if (bench.n_counters < 10 * DEPTH || !redis_process_start(&bench.server, options)) {
         return 1;
@@ -203,8 +295,8 @@ int main(int argc, char **argv)
     struct endpoint endpoint = redis_process_endpoint(&bench.server);
     struct redis_options redis_options = {.n_endpoints = 1,
                                           .endpoints = &endpoint,
-                                          .scripts = &script,
-                                          .n_scripts = 1};
+                                          .scripts = scripts,
+                                          .n_scripts = ARRAY_LEN(scripts)};
     bench.loop = ev_loop_new(EVFLAG_NOENV);
     struct redis *redis = redis_new(&redis_options);
     struct router *router = router_new(redis, bench.loop, 1);
@@ -213,8 +305,13 @@ int main(int argc, char **argv)
         (void)ev_run(bench.loop, EVRUN_NOWAIT);
         ev_sleep(0.01);
     }
-    for (size_t i = 0; i < ARRAY_LEN(kinds); i++) {
+    bool is_all = argc < 3;
+    for (size_t i = 0; is_all && i < ARRAY_LEN(kinds); i++) {
         measure(&kinds[i]);
+    }
+    clear();
+    for (size_t i = 0; i < LEASED; i++) {
+        measure_orders(&kinds[i]);
     }
     (void)printf("%lu calls failed\n", bench.n_bad);
     router_free(router);
