@@ -165,7 +165,7 @@ static void begin_orders(struct ask *ask)
         ask->keys[i] = (struct seam_bytes){ask->names[i], n};
         orders[i] = (struct script_lease_order){.limit = bench.limit,
                                                 .want = BLOCK,
-                                                .cap = 10 * BLOCK,
+                                                .cap = (int64_t)10 * BLOCK,
                                                 .divisor = 2,
                                                 .new_seq = seq + 1,
                                                 .n_reports = 1};

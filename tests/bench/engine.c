@@ -29,8 +29,8 @@ static const struct leases_options leases_options = {
 
 #define SYNC_INTERVAL_US (100 * US_PER_MS)
 
-static const uint8_t SECRET[LOCAL_SECRET_BYTES] = "not secret here";
-static const uint8_t HOST[SCRIPT_HOST_BYTES] = "bench";
+static const uint8_t secret[LOCAL_SECRET_BYTES] = "not secret here";
+static const uint8_t host[SCRIPT_HOST_BYTES] = "bench";
 
 /* --- set-up --- */
 
@@ -86,10 +86,10 @@ static void open_store(struct engine *engine)
         .seam = router_seam(engine->router),
         .health = engine->health,
         .prefix = "rl",
-        .secret = SECRET,
+        .secret = secret,
         .leases = engine->leases,
         .syncs = engine->syncs,
-        .host = HOST,
+        .host = host,
     };
     engine->store = redis_store_new(&options);
     ENSURE(engine->store != NULL);
@@ -121,7 +121,7 @@ struct engine *engine_open(const struct engine_options *options)
     ENSURE(engine != NULL);
     engine->options = *options;
     engine->loop = ev_loop_new(EVFLAG_NOENV);
-    engine->local = local_new(MEMORY_BYTES, LOCAL_LOG_BYTES_MIN, SECRET);
+    engine->local = local_new(MEMORY_BYTES, LOCAL_LOG_BYTES_MIN, secret);
     ENSURE(engine->loop != NULL && engine->local != NULL);
     engine->store = engine->local;
     for (unsigned i = 0; i < ENGINE_REQUESTS_MAX; i++) {
