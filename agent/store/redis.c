@@ -140,8 +140,10 @@ static bool go_ahead(struct redis_store *redis, struct store_take *take,
     }
     uint32_t synced = all_of_kind(take, STORE_KIND_SYNC);
     if (redis->syncs != NULL && synced != 0) {
-        ahead->asked &= ~synced;
-        is_allowed = sync_calls_charge(redis->syncs, take, &ahead->synced, &ahead->cut);
+        uint32_t unheld = 0;
+        is_allowed = sync_calls_charge(redis->syncs, take, &ahead->synced, &ahead->cut,
+                                       &unheld);
+        ahead->asked &= ~synced | unheld;
     }
     if (redis->leases != NULL && is_allowed) {
         lease_calls_spend(redis->leases, take, &ahead->spending);

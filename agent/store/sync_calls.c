@@ -251,12 +251,13 @@ static uint32_t find_torn(const struct store_take *take, uint32_t charged,
 }
 
 bool sync_calls_charge(struct sync_calls *calls, struct store_take *take,
-                       uint32_t *charged, uint32_t *unknown)
+                       uint32_t *charged, uint32_t *unknown, uint32_t *unheld)
 {
     uint32_t refused = 0;
     bool is_allowed = true;
     *charged = 0;
     *unknown = 0;
+    *unheld = 0;
     for (unsigned i = 0; i < take->n_charges; i++) {
         const struct store_charge *charge = &take->charges[i];
         uint32_t bit = UINT32_C(1) << i;
@@ -273,6 +274,9 @@ bool sync_calls_charge(struct sync_calls *calls, struct store_take *take,
             break;
         case SYNC_UNKNOWN:
             *unknown |= bit;
+            break;
+        case SYNC_NO_ROOM:
+            *unheld |= bit;
             break;
         }
     }

@@ -2,7 +2,7 @@
  * @file agent/store/sync_calls.h  A worker's side of sync: it charges, and exchanges.
  *
  * Model:     takes are charged to the pools (syncs.h) that all workers share; nothing waits
- *            for Redis. Each interval the worker exchanges those pools that it watches and
+ *            for Redis, but what there is no room for. Each interval the worker exchanges those pools that it watches and
  *            that were used: at most SYNC_CALLS_ROUND of them; where there are more, first
  *            the busiest and those that have waited longest.
  * Ownership: sync_calls_new / sync_calls_free. Borrows all of its options. The seam goes
@@ -46,10 +46,11 @@ void sync_calls_free(struct sync_calls *calls);
  * @param take      no peek; these are answered
  * @param charged   bit i: charge i was charged
  * @param unknown   bit i: policies are to decide about charge i
+ * @param unheld    bit i: there is no room for it here, Redis is to be asked about charge i
  * @return whether none is refused but lenient ones
  */
 MUST_USE bool sync_calls_charge(struct sync_calls *calls, struct store_take *take,
-                                uint32_t *charged, uint32_t *unknown);
+                                uint32_t *charged, uint32_t *unknown, uint32_t *unheld);
 
 /** Take back what was charged to charges of a take. */
 void sync_calls_give_back(struct sync_calls *calls, struct store_take *take,

@@ -134,7 +134,7 @@ enum sync_verdict syncs_charge(struct syncs *syncs, const struct table_key *key,
                                const struct sync_caller *caller, struct instant now,
                                struct store_charge *charge, bool *is_alone)
 {
-    enum sync_verdict verdict = SYNC_UNKNOWN;
+    enum sync_verdict verdict = SYNC_NO_ROOM;
     struct table_set *set = table_lock(&syncs->table, key);
     struct pool *pool = table_use(&syncs->table, set, key, now);
     *is_alone = pool != NULL && caller->can_watch
@@ -144,9 +144,9 @@ enum sync_verdict syncs_charge(struct syncs *syncs, const struct table_key *key,
             pool_begin(syncs, pool, charge->limit, now);
         }
         pool->used_at = now;
-        if (!pool_is_cut_off(syncs, pool, now)) {
-            verdict = pool_charge(syncs, pool, caller->n_agents, now, charge);
-        }
+        verdict = pool_is_cut_off(syncs, pool, now)
+                      ? SYNC_UNKNOWN
+                      : pool_charge(syncs, pool, caller->n_agents, now, charge);
     }
     table_unlock(set);
     return verdict;

@@ -38,7 +38,8 @@ struct syncs;
 enum sync_verdict {
     SYNC_ALLOWED = 0,
     SYNC_REFUSED,
-    SYNC_UNKNOWN, /* cut off, or no room: policies decide */
+    SYNC_UNKNOWN, /* cut off: policies decide */
+    SYNC_NO_ROOM, /* no pool for it, or nobody to watch it: Redis is to be asked */
 };
 
 /** Who charges. */
@@ -75,7 +76,7 @@ struct table_key syncs_key(const struct syncs *syncs,
 /**
  * Decide about a charge.
  *
- * @param charge    its answer is filled, unless unknown; charged where allowed
+ * @param charge    its answer is filled, where allowed or refused; charged where allowed
  * @param is_alone  no worker watches the pool, or that one is about to leave: the caller,
  *                  who can, is to watch it
  */

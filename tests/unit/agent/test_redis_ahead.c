@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "agent/store/notebook.h"
 #include "agent/store/redis.h"
 
 #include "tests/simulation/fleet.h"
@@ -179,6 +180,30 @@ static void what_is_cut_off_is_decided_by_policy(void **context)
     assert_int_equal(request.take.charges[0].source, STORE_OPEN);
 }
 
+/* Redis is well: nothing of this is for the policies. */
+static void what_there_is_no_room_for_is_asked_of_redis(void **context)
+{
+    char key[16];
+    char name[64];
+    unsigned n = 0;
+    struct fleet_request request;
+    (void)context;
+    synced.home.policy = STORE_POLICY_CLOSED;
+    do {
+        assert_true(n <= NOTEBOOK_NOTES);
+        request = (struct fleet_request){0};
+        (void)snprintf(key, sizeof(key), "k%u", n++);
+        fleet_add(&request, &synced, key, 3);
+        fleet_ask(&f, 0, &request);
+    } while (request.is_done);
+    assert_true(fleet_wait(&f, &request));
+    assert_true(request.take.is_allowed);
+    assert_int_equal(request.take.charges[0].source, STORE_COUNTED);
+    assert_int_equal(n_asked(), 1);
+    (void)snprintf(name, sizeof(name), "rl:api:{%s}:synced", key);
+    assert_int_equal(sim_used(f.sim, &synced.limit, name), 3);
+}
+
 static void what_policy_refuses_is_put_back(void **context)
 {
     (void)context;
@@ -336,6 +361,7 @@ int main(void)
         TEST(what_redis_refuses_is_put_back_here),
         TEST(what_sync_refuses_asks_nobody),
         TEST(what_is_cut_off_is_decided_by_policy),
+        TEST(what_there_is_no_room_for_is_asked_of_redis),
         TEST(what_policy_refuses_is_put_back),
         TEST(a_peek_asks_and_spends_nothing),
         TEST(what_was_spent_is_settled_in_redis),

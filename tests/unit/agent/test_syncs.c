@@ -364,11 +364,11 @@ static void a_pool_that_was_not_used_is_not_cut_off(void **context)
     assert_false(is_alone);
 }
 
-static void a_pool_that_nobody_can_watch_is_for_the_policies(void **context)
+static void a_pool_that_nobody_can_watch_has_no_room(void **context)
 {
     (void)context;
     can_watch = false;
-    assert_int_equal(ask(1), SYNC_UNKNOWN);
+    assert_int_equal(ask(1), SYNC_NO_ROOM);
     assert_false(is_alone);
     can_watch = true;
     assert_int_equal(ask_and_watch(1), SYNC_ALLOWED);
@@ -377,7 +377,7 @@ static void a_pool_that_nobody_can_watch_is_for_the_policies(void **context)
     assert_int_equal(exchange(2), 2);
 }
 
-static void a_full_set_is_for_the_policies(void **context)
+static void a_full_set_has_no_room(void **context)
 {
     (void)context;
     for (uint64_t i = 0; i < TABLE_WAYS; i++) {
@@ -385,7 +385,7 @@ static void a_full_set_is_for_the_policies(void **context)
         assert_int_equal(ask_and_watch(1), SYNC_ALLOWED);
     }
     pool.hi = 50;
-    assert_int_equal(ask(1), SYNC_UNKNOWN);
+    assert_int_equal(ask(1), SYNC_NO_ROOM);
     assert_false(is_alone);
     pool.hi = 3;
     (void)exchange(1);
@@ -663,8 +663,8 @@ int main(void)
         X(a_pool_that_wants_an_exchange_in_vain_is_cut_off),
         X(with_long_intervals_it_takes_ten_of_them),
         X(a_pool_that_was_not_used_is_not_cut_off),
-        X(a_pool_that_nobody_can_watch_is_for_the_policies),
-        X(a_full_set_is_for_the_policies),
+        X(a_pool_that_nobody_can_watch_has_no_room),
+        X(a_full_set_has_no_room),
         X(one_watches_a_pool),
         X(a_pool_that_is_gone_is_not_watched),
         X(an_idle_pool_is_watched_no_more),
