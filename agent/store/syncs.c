@@ -16,9 +16,9 @@ struct pool {
     uint32_t seq;             /* of the last exchange */
     int64_t sent;             /* charged here: what it brings */
     int64_t delta;            /* charged here since */
-    int64_t left;             /* of the limit at the last exchange */
     int64_t ahead_us;         /* of Redis' clock before ours */
-    struct limit_state state; /* with all that was charged here, on Redis' clock */
+    struct limit_state known; /* as the last exchange brought it, on Redis' clock */
+    struct limit_state state; /* the same with what was charged here since */
     struct instant exchanged_at;
     struct instant used_at;
 };
@@ -54,11 +54,24 @@ static bool pool_may_go(struct table *table, void *entry, struct instant now)
 
 /* --- deciding --- */
 
-/* Whether the part of this host of what was left covers a cost: one request always. */
-static bool pool_affords(const struct pool *pool, unsigned n_agents, int64_t cost)
+static int64_t remaining(const struct limit *limit, const struct limit_state *state,
+                         struct instant then)
+{
+    struct limit_state copy = *state;
+    struct limit_answer answer;
+    (void)limit_take(limit, &copy, then, 0, &answer);
+    return answer.remaining;
+}
+
+/* Whether the part of this host of what is left, as far as it is known, covers a cost: one
+ * request always. What comes back between exchanges is shared like all else. */
+static bool pool_affords(struct pool *pool, const struct limit *limit,
+                         unsigned n_agents, struct instant then, int64_t cost)
 {
     int64_t spent = pool->sent + pool->delta;
-    return spent + cost <= pool->left / n_agents || (spent == 0 && cost <= pool->left);
+    limit_align(limit, &pool->known, then);
+    int64_t left = remaining(limit, &pool->known, then);
+    return spent + cost <= left / n_agents || (spent == 0 && cost <= left);
 }
 
 /* Refused, since only the next exchange can say more. */
@@ -85,7 +98,7 @@ static enum sync_verdict pool_charge(const struct syncs *syncs, struct pool *poo
     const struct limit *limit = charge->limit;
     struct instant then = server_now(pool, now);
     limit_align(limit, &pool->state, then);
-    if (charge->cost > 0 && !pool_affords(pool, n_agents, charge->cost)) {
+    if (charge->cost > 0 && !pool_affords(pool, limit, n_agents, then, charge->cost)) {
         struct limit_state copy = pool->state;
         if (limit_take(limit, &copy, then, charge->cost, &charge->answer)) {
             pool_look(pool, limit, now, &charge->answer);
@@ -111,16 +124,13 @@ static bool pool_wants_exchange(const struct pool *pool)
 
 /* What is known of a pool that has not wanted an exchange may be old, not wrong: it has as
  * much left as came back meanwhile. */
-static void pool_begin(const struct syncs *syncs, struct pool *pool,
-                       const struct limit *limit, struct instant now)
+static void pool_begin(const struct syncs *syncs, struct pool *pool, struct instant now)
 {
-    struct limit_answer answer;
     if (!pool->is_begun) {
         pool->ahead_us = atomic_load_explicit(&syncs->ahead_us, memory_order_relaxed);
         pool->is_begun = true;
     }
-    pool_look(pool, limit, now, &answer);
-    pool->left = answer.remaining;
+    pool->known = pool->state;
     pool->exchanged_at = now;
 }
 
@@ -141,7 +151,7 @@ enum sync_verdict syncs_charge(struct syncs *syncs, const struct table_key *key,
                 && (pool->watcher == 0 || pool->is_left);
     if (pool != NULL && (pool->watcher != 0 || caller->can_watch)) {
         if (pool->watcher == 0 || !pool_wants_exchange(pool)) {
-            pool_begin(syncs, pool, charge->limit, now);
+            pool_begin(syncs, pool, now);
         }
         pool->used_at = now;
         verdict = pool_is_cut_off(syncs, pool, now)
@@ -261,22 +271,17 @@ static void pool_take_over(struct syncs *syncs, struct pool *pool,
                            const struct limit *limit, const struct sync_news *news,
                            struct instant now)
 {
-    struct limit_answer before;
-    struct limit_answer after;
-    pool_look(pool, limit, now, &before);
+    int64_t before = remaining(limit, &pool->state, server_now(pool, now));
     pool->ahead_us = instant_diff_us(news->server, now);
+    pool->known = news->state;
     pool->state = news->state;
-    pool_look(pool, limit, now, &after);
-    pool->left = after.remaining;
     if (pool->delta > 0) {
         charge_by_force(limit, &pool->state, news->server, pool->delta);
-        pool_look(pool, limit, now, &after);
     }
+    int64_t after = remaining(limit, &pool->state, news->server);
     atomic_store_explicit(&syncs->ahead_us, pool->ahead_us, memory_order_relaxed);
     (void)atomic_fetch_add_explicit(&syncs->n_exchanges, 1, memory_order_relaxed);
-    (void)atomic_fetch_add_explicit(&syncs->drift,
-                                    (uint64_t)difference(before.remaining,
-                                                         after.remaining),
+    (void)atomic_fetch_add_explicit(&syncs->drift, (uint64_t)difference(before, after),
                                     memory_order_relaxed);
 }
 

@@ -4,8 +4,8 @@
  * Model:     a pool for each counter in use; a counter is its name and the limit as it
  *            stands. A pool holds what Redis had at the last exchange and what was charged
  *            here since; it decides on both together, on Redis' clock. Between exchanges
- *            this host spends at most what was left then, divided by the live hosts: at
- *            least one request, nothing once nothing was left.
+ *            this host spends at most what is left by what Redis had then, divided by the
+ *            live hosts: at least one request, nothing while nothing is left.
  *
  *            An exchange brings to Redis what was charged since the one before, under a
  *            number, and takes home the whole. One that nobody heard of is sent again as it

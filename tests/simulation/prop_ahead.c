@@ -580,9 +580,9 @@ static void a_steady_fleet_gets_its_limit(void **context)
     measure("lease, sliding window", STORE_KIND_LEASE, LIMIT_SLIDING_WINDOW, 950);
     measure("lease, fixed window", STORE_KIND_LEASE, LIMIT_FIXED_WINDOW, 950);
     measure("lease, token bucket", STORE_KIND_LEASE, LIMIT_TOKEN_BUCKET, 950);
-    measure("sync, sliding window", STORE_KIND_SYNC, LIMIT_SLIDING_WINDOW, 800);
-    measure("sync, fixed window", STORE_KIND_SYNC, LIMIT_FIXED_WINDOW, 800);
-    measure("sync, token bucket", STORE_KIND_SYNC, LIMIT_TOKEN_BUCKET, 800);
+    measure("sync, sliding window", STORE_KIND_SYNC, LIMIT_SLIDING_WINDOW, 950);
+    measure("sync, fixed window", STORE_KIND_SYNC, LIMIT_FIXED_WINDOW, 950);
+    measure("sync, token bucket", STORE_KIND_SYNC, LIMIT_TOKEN_BUCKET, 950);
 }
 
 /* ---- shards ---- */
