@@ -158,7 +158,9 @@ static bool read_config(struct check_options *options, struct stores *stores)
     options->is_redis_missing = options->config_path != NULL && !config.redis.is_given;
     options->is_cluster = config.redis.mode == REDIS_CLUSTER;
     options->prefix = config.redis.prefix;
+    options->n_workers = config.n_workers;
     options->lease_share = config.lease_share;
+    options->lease_horizon_us = config.lease_horizon_us;
     options->sync_interval_us = config.sync_interval_us;
     if (options->load.n_hosts == 0) {
         options->load.n_hosts = config.n_nodes > 0 ? config.n_nodes : 1;

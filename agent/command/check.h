@@ -34,7 +34,9 @@ struct check_options {
     const char *prefix;                /* of keys there */
     const struct redis_options *redis; /* to be asked; NULL: it is not */
     struct check_load load;            /* n_hosts 0: what agent.yaml says */
-    int32_t lease_share;               /* as agent.yaml says, like the next */
+    int64_t n_workers;                 /* as agent.yaml says, like what follows */
+    int32_t lease_share;
+    int64_t lease_horizon_us;
     int64_t sync_interval_us;
     bool asks_redis;
     bool is_strict;
@@ -46,7 +48,9 @@ static inline struct check_fleet check_fleet_of(const struct check_options *opti
 {
     return (struct check_fleet){
         .n_hosts = options->load.n_hosts,
+        .n_workers = options->n_workers,
         .lease_share = options->lease_share,
+        .lease_horizon_us = options->lease_horizon_us,
         .sync_interval_us = options->sync_interval_us,
     };
 }

@@ -6,10 +6,7 @@
 
 #include "agent/command/words.h"
 #include "agent/store/fallback.h"
-
-enum {
-    LEASE_BLOCK_MIN = 2 /* below, nothing is leased */
-};
+#include "agent/store/leases.h"
 
 /* As many as an empty bucket takes: one that goes on, and those that drain in time. */
 static int64_t leaky_size(const struct rules_ast_limit *limit, int64_t requests)

@@ -37,8 +37,10 @@ void check_bound_find(const struct rules_ast_limit *limit,
 /** How hosts share what they count together. */
 struct check_fleet {
     int64_t n_hosts;
-    int32_t lease_share;      /* agent.yaml's lease, in 1/10000 */
-    int64_t sync_interval_us; /* its sync */
+    int64_t n_workers;   /* of each, like what follows as agent.yaml says */
+    int32_t lease_share; /* in 1/10000 */
+    int64_t lease_horizon_us;
+    int64_t sync_interval_us;
 };
 
 /** What hosts let through before all of them know, with store lease or sync. */

@@ -143,6 +143,7 @@ static bool find_size(struct check *check)
     const struct check_options *options = &check->options;
     struct check_redis_place place = {.prefix = options->prefix,
                                       .is_cluster = options->is_cluster,
+                                      .fleet = check_fleet_of(options),
                                       .now_s = check->now_s};
     if (options->load.n_keys == 0) {
         return true;

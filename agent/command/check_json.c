@@ -248,6 +248,10 @@ static void set_redis_size(const struct writer *w, json_t *object)
     document_set_number(w->document, object, "calls_per_request", size->slots);
     document_set_number(w->document, object, "limits_per_request", size->limits);
     set_of_rate(w, object, "calls", size->n_calls);
+    set_of_rate(w, object, "misses", size->n_misses);
+    set_of_rate(w, object, "orders", size->n_orders);
+    set_of_rate(w, object, "exchanges", size->n_exchanges);
+    set_of_rate(w, object, "batches", size->n_batches);
     set_of_rate(w, object, "commands", size->n_commands);
     set_of_rate(w, object, "primaries", size->n_primaries);
 }
@@ -269,6 +273,12 @@ static void set_size(const struct writer *w)
     if (w->check->redis_size.is_used) {
         document_set_number(w->document, object, "counters_without_redis",
                             size->n_fallbacks);
+        document_set_number(w->document, object, "pools_of_lease",
+                            w->check->redis_size.n_leased);
+        document_set_number(w->document, object, "pools_of_sync",
+                            w->check->redis_size.n_synced);
+        document_set_number(w->document, object, "pools_most",
+                            w->check->redis_size.n_pools_max);
         set_redis_size(w, document_set_object(w->document, object, "redis"));
     }
 }

@@ -52,7 +52,7 @@ static void add_rule(const struct rules_ast_rule *rule, const struct check_load 
         && rule->on_store_failure.policy == RULES_FAILURE_LOCAL) {
         size->n_fallbacks += rule->n_limits * n_keys;
     }
-    for (uint32_t i = 0; rule->store != RULES_STORE_REDIS && i < rule->n_limits; i++) {
+    for (uint32_t i = 0; rule->store == RULES_STORE_LOCAL && i < rule->n_limits; i++) {
         add_limit(&rule->limits[i], load, n_keys, size);
     }
 }

@@ -3,8 +3,10 @@
  *
  * Model:     every rule with a key has all the keys at the same time, on every host; a
  *            sliding log of each has as many events as its limit, or as the rate brings.
- *            What is in Redis alone has a counter on the host where it counts for itself
- *            while Redis fails. Plans are left out: they make limits larger for few.
+ *            What is in Redis has a counter on the host where it counts for itself while
+ *            Redis fails; what is counted ahead of it lies in tables of its own
+ *            (store/table.h), whose size is fixed. Plans are left out: they make limits larger
+ *            for few.
  * Ownership: nothing is kept.
  * Threads:   no shared state.
  * Errors:    none; what is beyond INT64_MAX is that.

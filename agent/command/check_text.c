@@ -285,6 +285,25 @@ static void print_bytes(int64_t bytes, FILE *out)
     (void)fprintf(out, "%" PRId64 "MiB", (bytes + mib - 1) / mib);
 }
 
+/* Of what hosts count ahead: beside `memory`. */
+static void print_pools(const struct printer *p)
+{
+    const struct check_redis_size *size = &p->check->redis_size;
+    if (size->n_leased + size->n_synced == 0) {
+        return;
+    }
+    begin(p, "pools");
+    (void)fprintf(p->out,
+                  "%" PRId64 " of lease, %" PRId64
+                  " of sync at a time; room for %" PRId64
+                  " of each, in 8MiB beside `memory`",
+                  size->n_leased, size->n_synced, size->n_pools_max);
+    if (size->n_leased > size->n_pools_max || size->n_synced > size->n_pools_max) {
+        (void)fputs("; beyond that requests ask Redis", p->out);
+    }
+    end(p);
+}
+
 static void print_size(const struct printer *p)
 {
     const struct check_load *load = &p->check->options.load;
@@ -313,20 +332,38 @@ static void print_size(const struct printer *p)
     print_bytes(size->memory_bytes, p->out);
     (void)fputs(" or more, in agent.yaml", p->out);
     end(p);
+    print_pools(p);
 }
 
 static void print_redis_load(const struct printer *p)
 {
     const struct check_redis_size *size = &p->check->redis_size;
-    begin(p, "calls");
-    (void)fprintf(p->out, "at most %" PRId64 " a second, %" PRId64 " for each request",
-                  size->n_calls, size->slots);
-    end(p);
+    if (size->slots > 0) {
+        begin(p, "calls");
+        (void)fprintf(p->out,
+                      "at most %" PRId64 " a second, %" PRId64 " for each request",
+                      size->n_calls, size->slots);
+        end(p);
+    }
+    if (size->n_batches > 0) {
+        begin(p, "batches");
+        (void)fprintf(p->out,
+                      "about %" PRId64 " calls a second, with %" PRId64
+                      " orders of lease and %" PRId64 " exchanges of sync",
+                      size->n_batches, size->n_orders, size->n_exchanges);
+        if (size->n_misses > 0) {
+            (void)fprintf(p->out, "; and %" PRId64 " for requests that find no block",
+                          size->n_misses);
+        }
+        end(p);
+    }
     begin(p, "commands");
-    (void)fprintf(p->out,
-                  "at most %" PRId64 " a second, of up to %" PRId64
-                  " limits for each request",
-                  size->n_commands, size->limits);
+    (void)fprintf(p->out, "%s %" PRId64 " a second",
+                  size->n_batches > 0 ? "about" : "at most", size->n_commands);
+    if (size->slots > 0) {
+        (void)fprintf(p->out, ", of up to %" PRId64 " limits for each request",
+                      size->limits);
+    }
     end(p);
     begin(p, "primaries");
     (void)fprintf(p->out, "%" PRId64 ", busy for half of the time at most%s",
@@ -350,7 +387,7 @@ static void print_redis_size(const struct printer *p)
     (void)fputs(", in ", p->out);
     print_bytes(size->bytes, p->out);
     end(p);
-    if (p->check->options.load.rate > 0 && size->slots > 0) {
+    if (size->n_primaries > 0) {
         print_redis_load(p);
     }
 }

@@ -1,7 +1,9 @@
 /*
  * What check says at most of counters in Redis is not exceeded: of random rules no request
  * that has its keys meets more limits, or more slots; and hosts that count for themselves
- * let no more through than is told, however they are asked.
+ * let no more through than is told, however they are asked. The calls that it says hosts
+ * make that count ahead are those of the real stores over a Redis that is not there
+ * (tests/simulation), within a factor of 2.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,7 +16,10 @@
 #include "agent/command/check_bound.h"
 #include "agent/command/check_redis_size.h"
 #include "agent/store/fallback.h"
+#include "agent/store/redis.h"
 
+#include "tests/simulation/fleet.h"
+#include "tests/support/limit.h"
 #include "tests/support/prng.h"
 #include "tests/unit/rules/support.h"
 
@@ -25,6 +30,12 @@ enum {
     BUCKETS = 20000,
     ASKED = 300,
     HOSTS_MOST = 5,
+    FLEETS = 60,
+    FLEET_RING = 64,    /* requests under way */
+    FLEET_MEASURED = 6, /* seconds; */
+    FLEET_WARM_UP = 3,  /* these go before */
+    CALLS_FACTOR = 2,
+    CALLS_SLACK = 10, /* a second */
 };
 
 static char text[8192];
@@ -74,7 +85,7 @@ static void add_rule(struct prng *prng, unsigned idx)
                                        "[t, ip], tag: [ip]",
                                        "[ip], ip_prefix: {v4: 24}",
                                        "[t], key_text: hashed"};
-    static const char *const stores[] = {"redis", "redis", "redis", "local"};
+    static const char *const stores[] = {"redis", "redis", "lease", "local", "sync"};
     static const char *const modes[] = {"enforce", "enforce", "shadow"};
     static const char *const limits[] = {
         "limit: {requests: 10, per: 1s}",
@@ -110,6 +121,17 @@ static void write_tag(const struct rules_hit *hit, char *tag)
     (void)snprintf(tag, 128, "%d %.120s", hit->rule->is_key_hashed, whole);
 }
 
+/* Of a lease those that are too small for a block of two of one host, in which is a 20th. */
+static unsigned n_asked(const struct rules_hit *hit)
+{
+    unsigned n = hit->rule->store == RULES_STORE_REDIS ? hit->n_limits : 0;
+    for (uint32_t i = 0; hit->rule->store == RULES_STORE_LEASE && i < hit->n_limits;
+         i++) {
+        n += hit->limits[i].requests < 40;
+    }
+    return n;
+}
+
 struct met {
     int64_t limits;
     int64_t slots;
@@ -119,10 +141,10 @@ struct met {
 static void meet(struct met *met, const struct rules_hit *hit)
 {
     int64_t i = 0;
-    if (hit->rule->store != RULES_STORE_REDIS) {
+    if (n_asked(hit) == 0) {
         return;
     }
-    met->limits += hit->n_limits;
+    met->limits += n_asked(hit);
     write_tag(hit, met->tags[met->slots]);
     while (strcmp(met->tags[i], met->tags[met->slots]) != 0) {
         i++;
@@ -176,7 +198,11 @@ static bool file_check(struct prng *prng, const struct rules_file *file, uint64_
 {
     static struct rules_diags diags;
     struct rules_request request;
-    struct check_redis_place place = {.prefix = "rl", .is_cluster = true};
+    struct check_redis_place place = {.prefix = "rl",
+                                      .is_cluster = true,
+                                      .fleet = {.n_hosts = 1,
+                                                .n_workers = 1,
+                                                .lease_share = 500}};
     struct check_load load = {.n_keys = 1, .n_hosts = 1};
     struct check_redis_size size;
     struct rules_set *set = rules_file_compile(file, 0, &diags);
@@ -323,11 +349,134 @@ static void test_outages(void **state)
     }
 }
 
+/* ---- hosts that count ahead ---- */
+
+struct ahead {
+    enum store_kind kind;
+    unsigned n_nodes;
+    struct check_load load;
+    int64_t requests; /* a minute */
+};
+
+static void ahead_make(struct prng *prng, struct ahead *a)
+{
+    static const int64_t keys[] = {1, 5, 30, 200, 600, 1000};
+    static const int64_t rates[] = {20, 200, 1000, 4000};
+    *a = (struct ahead){
+        .kind = prng_below(prng, 3) == 0 ? STORE_KIND_SYNC : STORE_KIND_LEASE,
+        .n_nodes = prng_below(prng, 2) == 0 ? 1 : SIM_NODES_MAX,
+        .load.n_keys = keys[prng_below(prng, ARRAY_LEN(keys))],
+        .load.rate = rates[prng_below(prng, ARRAY_LEN(rates))],
+        .load.n_hosts = 1 + (int64_t)prng_below(prng, HOSTS_MOST),
+    };
+    /* Half as much again as comes, or up to a hundred times that. */
+    a->requests = a->load.rate * 60 / a->load.n_keys * 3 / 2
+                  * (prng_below(prng, 2) == 0 ? 1 : 1 + (int64_t)prng_below(prng, 100));
+    a->requests = a->requests < 60 ? 60 : a->requests;
+}
+
+static int64_t ahead_tell(const struct ahead *a)
+{
+    static struct rules_diags diags;
+    struct check_redis_size size;
+    struct check_redis_place place = {
+        .prefix = "rl",
+        .is_cluster = a->n_nodes > 1,
+        .fleet = {.n_hosts = a->load.n_hosts,
+                  .n_workers = 1,
+                  .lease_share = FLEET_LEASE_SHARE,
+                  .lease_horizon_us = US_PER_S,
+                  .sync_interval_us = FLEET_SYNC_INTERVAL_US},
+    };
+    char rule[256];
+    (void)snprintf(rule, sizeof(rule),
+                   "version: 1\ndomain: d\nrules:\n- {name: r, key: [ip], store: %s, "
+                   "limit: {requests: %lld, per: 60s}}\n",
+                   a->kind == STORE_KIND_SYNC ? "sync" : "lease",
+                   (long long)a->requests);
+    rules_diags_init(&diags, "test.yaml");
+    struct rules_file *file = rules_file_read(
+        &(struct rules_source){.name = "test.yaml", .text = bytes_of(rule)}, &diags);
+    assert_non_null(file);
+    assert_true(check_redis_size_find(rules_file_ast(file), &place, &a->load, &size));
+    rules_file_free(file);
+    return size.n_calls + size.n_misses + size.n_batches;
+}
+
+static int64_t n_calls(const struct fleet *fleet)
+{
+    return (int64_t)(sim_n_scripts(fleet->sim, REDIS_SCRIPT_TAKE)
+                     + sim_n_scripts(fleet->sim, REDIS_SCRIPT_LEASE)
+                     + sim_n_scripts(fleet->sim, REDIS_SCRIPT_SYNC));
+}
+
+/* Of any key on any host, evenly over time. */
+static void offer(struct prng *prng, const struct ahead *a, struct fleet *fleet,
+                  const struct fleet_limit *limit, int64_t seconds)
+{
+    static struct fleet_request ring[FLEET_RING];
+    for (int64_t i = 0; i < seconds * a->load.rate; i++) {
+        char key[16];
+        struct fleet_request *request = &ring[i % FLEET_RING];
+        memset(request, 0, sizeof(*request));
+        (void)snprintf(key, sizeof(key), "%u",
+                       (unsigned)prng_below(prng, (uint64_t)a->load.n_keys));
+        fleet_add(request, limit, key, 1);
+        fleet_ask(fleet, (unsigned)prng_below(prng, fleet->n_hosts), request);
+        sim_run(fleet->sim, US_PER_S / a->load.rate);
+    }
+    sim_run(fleet->sim, FLEET_DEADLINE_US);
+}
+
+static int64_t ahead_do(struct prng *prng, const struct ahead *a)
+{
+    static struct fleet fleet;
+    struct fleet_limit limit;
+    struct limit what = sliding(a->requests, 60 * US_PER_S);
+    fleet_init_ahead(&fleet, prng_next(prng), a->n_nodes, (unsigned)a->load.n_hosts);
+    fleet_limit_init(&limit, &what, "r", false);
+    limit.home.kind = a->kind;
+    offer(prng, a, &fleet, &limit, FLEET_WARM_UP);
+    int64_t before = n_calls(&fleet);
+    offer(prng, a, &fleet, &limit, FLEET_MEASURED);
+    int64_t made = (n_calls(&fleet) - before) / FLEET_MEASURED;
+    fleet_fini(&fleet);
+    return made;
+}
+
+static void ahead_check(const struct ahead *a, int64_t told, int64_t made,
+                        uint64_t seed)
+{
+    if (told > made * CALLS_FACTOR + CALLS_SLACK
+        || made > told * CALLS_FACTOR + CALLS_SLACK) {
+        fail_msg("SEED=%llu store %u, %u nodes, %lld keys, %lld hosts, %lld a second "
+                 "of %lld a minute: %lld calls a second are told, %lld made",
+                 (unsigned long long)seed, a->kind, a->n_nodes,
+                 (long long)a->load.n_keys, (long long)a->load.n_hosts,
+                 (long long)a->load.rate, (long long)a->requests, (long long)told,
+                 (long long)made);
+    }
+}
+
+static void test_ahead(void **state)
+{
+    struct prng prng;
+    uint64_t seed = prng_seed(17);
+    (void)state;
+    prng_init(&prng, seed);
+    for (unsigned i = 0; i < FLEETS; i++) {
+        struct ahead a;
+        ahead_make(&prng, &a);
+        ahead_check(&a, ahead_tell(&a), ahead_do(&prng, &a), seed);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_requests),
         cmocka_unit_test(test_outages),
+        cmocka_unit_test(test_ahead),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -64,6 +64,10 @@ expect 0 "what comes within 4s, at most 6003; through one host at most 2000 at o
 expect 0 "hear of each other each 2s let 6% and more" "$work/sync.yaml" -c "$work/ahead.yaml"
 
 expect 0 "calls     at most 1000 a second, 1 for each request" "$work/redis.yaml" --keys 10 --rate 1000
+expect 0 "batches   about 344 calls a second, with 2500 orders of lease" "$work/lease.yaml" --keys 1000 --rate 50000
+expect 0 "batches   about 645 calls a second, with 0 orders of lease and 10000 exchanges" "$work/sync.yaml" --keys 1000 --rate 50000 --nodes 1
+expect 0 "; beyond that requests ask Redis" "$work/lease.yaml" --keys 100000 --rate 1000000
+expect 0 "; beyond that requests ask Redis" "$work/sync.yaml" --keys 100000 --rate 1000000
 expect 0 "primaries 1, busy" "$work/redis.yaml" --keys 10 --rate 1000
 expect 0 "primaries 38, busy for half of the time at most: that is a cluster" "$work/redis.yaml" --keys 10 --rate 1000000
 printf 'redis: {addresses: [a:1], cluster: true}\n' >"$work/cluster.yaml"

@@ -50,6 +50,8 @@ static void read_options(const char *path, struct check_options *options)
     options->load.n_hosts = option_number(line, "hosts=", 1);
     options->load.n_keys = option_number(line, "keys=", 0);
     options->load.rate = option_number(line, "rate=", 0);
+    options->n_workers = option_number(line, "workers=", 2);
+    options->lease_horizon_us = option_number(line, "horizon=", 1000000);
     options->lease_share = (int32_t)option_number(line, "share=", 500);
     options->sync_interval_us = option_number(line, "interval=", 100000);
     options->is_strict = strstr(line, "strict") != NULL;
