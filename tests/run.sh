@@ -4,6 +4,7 @@ set -euo pipefail
 
 root=$(cd "$(dirname "$0")/.." && pwd)
 jobs=$(nproc)
+tests_at_once=$((jobs + 1)) # many of them wait for most of their time
 summary=()
 failed=0
 
@@ -50,7 +51,7 @@ stage() { # PRESET CTEST-ARGUMENT...
     local preset=$1
     shift
     if build "$preset"; then
-        run_tests "$preset" ctest --preset "$preset" --parallel "$jobs" "$@"
+        run_tests "$preset" ctest --preset "$preset" --parallel "$tests_at_once" "$@"
     else
         summary+=("-- $preset" "did not build: see build/$preset.log")
         failed=1
@@ -75,7 +76,7 @@ run_script() { # NAME KEEP COMMAND...
 run_long() {
     # TSan needs the memory layout that setarch -R gives it.
     if build tsan; then
-        run_tests tsan setarch -R ctest --preset tsan --parallel "$jobs" --label-exclude 'e2e|long'
+        run_tests tsan setarch -R ctest --preset tsan --parallel "$tests_at_once" --label-exclude 'e2e|long'
     else
         summary+=("-- tsan" "did not build: see build/tsan.log")
         failed=1
@@ -85,9 +86,9 @@ run_long() {
     echo "== SEED=$SEED from here on"
     run_tests slow ctest --preset release --label-regex long
     run_tests slow-asan env SCALE=0.1 ctest --preset asan --label-regex long --label-exclude e2e
-    run_tests e2e-asan ctest --preset asan --parallel "$jobs" --label-regex e2e --label-exclude long
+    run_tests e2e-asan ctest --preset asan --parallel "$tests_at_once" --label-regex e2e --label-exclude long
     run_script demo 0 haproxy/demo.sh
-    run_tests e2e-loop ctest --preset release --parallel "$jobs" --label-regex e2e --label-exclude long \
+    run_tests e2e-loop ctest --preset release --parallel "$tests_at_once" --label-regex e2e --label-exclude long \
         --repeat until-fail:5
     run_script coverage 8 tests/coverage.sh
     run_script fuzz 20 tests/fuzz/run.sh 20
