@@ -28,12 +28,6 @@ struct lease_calls {
     bool is_leaving[NOTEBOOK_NOTES];           /* returns what it gets */
 };
 
-/* By this pools know who watches them. */
-static uint32_t watcher_of(const struct lease_calls *calls, uint32_t idx)
-{
-    return calls->options.worker * NOTEBOOK_NOTES + idx + 1;
-}
-
 /* Look after its pool then; at 0 no more. */
 static void note_watch(struct lease_calls *calls, uint32_t idx, struct instant at)
 {
@@ -97,7 +91,7 @@ static void end_order(struct lease_calls *calls, uint32_t item,
                leases_end_order(calls->options.leases, &calls->orders[item],
                                 notebook_limit(&calls->book, item), answer,
                                 seam_now(calls->options.seam),
-                                watcher_of(calls, item)));
+                                notebook_watcher(calls->options.worker, item)));
 }
 
 static bool answer(struct courier *courier, const uint32_t *items, unsigned n,
@@ -239,7 +233,8 @@ static void look_after(struct lease_calls *calls, uint32_t idx)
     struct instant at = leases_retire(calls->options.leases, &key,
                                       calls->is_leaving[idx],
                                       seam_now(calls->options.seam),
-                                      watcher_of(calls, idx), order);
+                                      notebook_watcher(calls->options.worker, idx),
+                                      order);
     if (order->n_reports > 0) {
         note_send(calls, idx);
     } else {

@@ -59,6 +59,12 @@ static inline bool notebook_is_taken(const struct notebook *book, uint32_t idx)
     return book->notes[idx].is_taken;
 }
 
+/** By this a pool knows the note, of all workers', that watches it: never 0. */
+static inline uint32_t notebook_watcher(uint32_t worker, uint32_t idx)
+{
+    return worker * NOTEBOOK_NOTES + idx + 1;
+}
+
 static inline struct seam_bytes notebook_name(const struct notebook *book, uint32_t idx)
 {
     return (struct seam_bytes){book->notes[idx].name, book->notes[idx].name_bytes};

@@ -211,17 +211,12 @@ static void ask_all(struct redis_store *redis, struct store_take *take,
     redis_ask_or_follow(context, finding);
 }
 
-static void redis_take(struct store *store, struct store_take *take)
+/* Apart from what is counted on this host alone, which needs none of all this room. */
+static NOINLINE void take_shared(struct redis_store *redis, struct store_take *take)
 {
-    struct redis_store *redis = to_redis(store);
     UNCLEARED struct ahead ahead;
     UNCLEARED struct sharding sharding;
     UNCLEARED char names[STORE_CHARGES_MAX][STORE_NAME_BYTES_MAX];
-    ENSURE(take->n_charges <= STORE_CHARGES_MAX);
-    if (!use_names(take)) {
-        store_take(redis->policies.local, take);
-        return;
-    }
     choose_shards(redis, take, &sharding, names);
     struct finding finding = redis_find_refusals(redis, take, all_with_homes(take),
                                                  take->now);
@@ -232,6 +227,17 @@ static void redis_take(struct store *store, struct store_take *take)
         ask_all(redis, take, &ahead, &sharding, &finding);
     } else {
         redis_refuse_ahead(redis, take, &ahead, &sharding, 0);
+    }
+}
+
+static void redis_take(struct store *store, struct store_take *take)
+{
+    struct redis_store *redis = to_redis(store);
+    ENSURE(take->n_charges <= STORE_CHARGES_MAX);
+    if (use_names(take)) {
+        take_shared(redis, take);
+    } else {
+        store_take(redis->policies.local, take);
     }
 }
 

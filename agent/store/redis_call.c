@@ -346,10 +346,8 @@ void redis_conclude(struct context *context)
             unanswered |= charges_of(call);
         } else if (call->has_answer) {
             is_allowed = is_allowed && call->is_allowed;
-        } else {
-            policy_pass_unasked(take,
-                                charges_of(
-                                    call)); /* shadows, whose answers come later */
+        } else { /* shadows, whose answers come later */
+            policy_pass_unasked(take, charges_of(call));
         }
     }
     if (is_allowed) {
@@ -455,8 +453,7 @@ static void move_shard(struct context *context, unsigned i, unsigned by)
 static bool call_has_slot(struct call *call)
 {
     const struct context *context = call->context;
-    struct seam *seam = context->store->policies
-                            .seam; /* names are the same bytes, moved */
+    struct seam *seam = context->store->policies.seam;
     unsigned slot = seam_slot(seam, context->names[call->first]);
     for (unsigned i = 1; i < call->n; i++) {
         if (seam_slot(seam, context->names[call->first + i]) != slot) {

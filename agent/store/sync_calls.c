@@ -39,12 +39,6 @@ static struct instant calls_now(const struct sync_calls *calls)
     return seam_now(calls->options.seam);
 }
 
-/* By this pools know who watches them. */
-static uint32_t watcher_of(const struct sync_calls *calls, uint32_t idx)
-{
-    return calls->options.worker * NOTEBOOK_NOTES + idx + 1;
-}
-
 /* --- exchanges --- */
 
 static void orders_to_script(const struct sync_calls *calls, const uint32_t *items,
@@ -108,7 +102,8 @@ static void end(struct courier *courier, uint32_t item, enum courier_end end)
 static void exchange(struct sync_calls *calls, uint32_t idx)
 {
     struct table_key key = calls->orders[idx].key;
-    if (!syncs_begin(calls->options.syncs, &key, watcher_of(calls, idx),
+    if (!syncs_begin(calls->options.syncs, &key,
+                     notebook_watcher(calls->options.worker, idx),
                      calls->is_leaving[idx], calls_now(calls), &calls->orders[idx])) {
         notebook_put(&calls->book, idx);
         return;
@@ -149,7 +144,8 @@ static struct round weigh(struct sync_calls *calls)
         calls->needs[i] = 0;
         if (calls->book.look_at[i].us != 0) {
             uint64_t need = syncs_need(calls->options.syncs, &calls->orders[i].key,
-                                       watcher_of(calls, i), calls_now(calls), &age_us);
+                                       notebook_watcher(calls->options.worker, i),
+                                       calls_now(calls), &age_us);
             calls->needs[i] = (uint8_t)bits_of(need);
             oldest_us = need > 0 && age_us > oldest_us ? age_us : oldest_us;
         }
@@ -199,7 +195,8 @@ static void watch(struct sync_calls *calls, const struct table_key *key,
     if (idx == NOTEBOOK_NONE) {
         return;
     }
-    if (!syncs_watch(calls->options.syncs, key, watcher_of(calls, idx), now)) {
+    if (!syncs_watch(calls->options.syncs, key,
+                     notebook_watcher(calls->options.worker, idx), now)) {
         notebook_put(&calls->book, idx);
         return;
     }

@@ -9,9 +9,11 @@ agent=$build/agent/spoa-ratelimit
 seconds=5
 rounds=3
 workers=2
-limit=20
 work=
+log=agent.err
 pids=()
+
+source "$here/servers.sh"
 
 print_help() {
     cat <<'EOT'
@@ -29,35 +31,6 @@ for each, of --seconds (default 5) that begin a second after the load, --rounds 
 Exit code: 0 measured, 1 not, 2 usage.
 Environment: BUILD=build/release. Needs a release build, redis-server and socat.
 EOT
-}
-
-fail() { # TEXT [LOG]
-    echo "attack.sh: $1" >&2
-    if [[ -s ${2:-} ]]; then
-        sed 's/^/    /' "$2" >&2
-    fi
-    exit 1
-}
-
-clean_up() {
-    if ((${#pids[@]} > 0)); then
-        kill "${pids[@]}" 2>/dev/null || true
-        wait "${pids[@]}" 2>/dev/null || true
-    fi
-    rm -rf "$work"
-}
-
-wait_for() { # COMMAND...
-    local give_up=$((SECONDS + 10))
-    until "$@" >/dev/null 2>&1; do
-        ((SECONDS < give_up)) || fail "not within 10 s: $*" "$work/agent.err"
-        sleep 0.05
-    done
-}
-
-# The number that a flat JSON object has under NAME.
-field() { # NAME FILE
-    sed -n "s/.*\"$1\": \([0-9.]*\).*/\1/p" "$2" | grep . || fail "no $1 in the result:" "$2"
 }
 
 # Metrics as they are now, each in a line `NAME VALUE`.

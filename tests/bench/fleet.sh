@@ -10,7 +10,10 @@ seconds=30
 limit=500
 store=lease
 work=
+log=a.err
 pids=()
+
+source "$here/servers.sh"
 
 print_help() {
     cat <<'EOT'
@@ -23,30 +26,6 @@ after, and in the 10 seconds that begin 3 s (ttl + 1 s) after the kill.
 Exit code: 0 measured, 1 not, 2 usage.
 Environment: BUILD=build/release. Needs a release build, redis-server and socat.
 EOT
-}
-
-fail() { # TEXT [LOG]
-    echo "fleet.sh: $1" >&2
-    if [[ -s ${2:-} ]]; then
-        sed 's/^/    /' "$2" >&2
-    fi
-    exit 1
-}
-
-clean_up() {
-    if ((${#pids[@]} > 0)); then
-        kill "${pids[@]}" 2>/dev/null || true
-        wait "${pids[@]}" 2>/dev/null || true
-    fi
-    rm -rf "$work"
-}
-
-wait_for() { # COMMAND...
-    local give_up=$((SECONDS + 10))
-    until "$@" >/dev/null 2>&1; do
-        ((SECONDS < give_up)) || fail "not within 10 s: $*" "$work/a.err"
-        sleep 0.05
-    done
 }
 
 ask() { # AGENT COMMAND

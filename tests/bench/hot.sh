@@ -11,7 +11,10 @@ rounds=9
 rate=1000
 hot_rate=10000
 work=
+log=agent.err
 pids=()
+
+source "$here/servers.sh"
 
 print_help() {
     cat <<'EOT'
@@ -27,35 +30,6 @@ each (default 9); p50 and p99 are in us from when a request was due to its ACK, 
 Exit code: 0 measured, 1 not, 2 usage.
 Environment: BUILD=build/release. Needs a release build, redis-server and socat.
 EOT
-}
-
-fail() { # TEXT [LOG]
-    echo "hot.sh: $1" >&2
-    if [[ -s ${2:-} ]]; then
-        sed 's/^/    /' "$2" >&2
-    fi
-    exit 1
-}
-
-clean_up() {
-    if ((${#pids[@]} > 0)); then
-        kill "${pids[@]}" 2>/dev/null || true
-        wait "${pids[@]}" 2>/dev/null || true
-    fi
-    rm -rf "$work"
-}
-
-wait_for() { # COMMAND...
-    local give_up=$((SECONDS + 10))
-    until "$@" >/dev/null 2>&1; do
-        ((SECONDS < give_up)) || fail "not within 10 s: $*" "$work/agent.err"
-        sleep 0.05
-    done
-}
-
-# The number that a flat JSON object has under NAME.
-field() { # NAME FILE
-    sed -n "s/.*\"$1\": \([0-9.]*\).*/\1/p" "$2" | grep . || fail "no $1 in the result:" "$2"
 }
 
 median() { # FILE of numbers
