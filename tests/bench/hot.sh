@@ -37,7 +37,7 @@ median() { # FILE of numbers
 }
 
 least() { # FILE of numbers
-    sort -n "$1" | head -n 1
+    sort -n "$1" | sed -n 1p
 }
 
 start_both() {

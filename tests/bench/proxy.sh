@@ -244,7 +244,7 @@ print_results() {
     control=$(median_of "${rates[control]}" "${rates[fixed]}" '$1 / $2')
     cat <<EOT
 
-haproxy=$("$haproxy" -v | head -n 1)
+haproxy=$("$haproxy" -v | sed -n 1p)
 rounds=$pairs
 seconds=$seconds
 rate_agent_over_fixed=$ratio

@@ -267,7 +267,7 @@ print_accuracy_rows() {
 
 print_table() {
     local cpu part
-    cpu=$(sed -n 's/^model name[^:]*: *//p' /proc/cpuinfo | head -n 1)
+    cpu=$(sed -n '/^model name/ { s/^[^:]*: *//p; q }' /proc/cpuinfo)
     cat <<EOT
 $(date +%F), commit $(git -C "$root" describe --always --dirty), release flags (RelWithDebInfo, hardened, linked
 as one), $("$haproxy" -v | sed -n '1s/ \(20\|-\).*//p'), $(nproc) cores of ${cpu:-an unknown CPU}, Linux $(uname -r), load average

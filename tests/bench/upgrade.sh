@@ -177,7 +177,7 @@ write_files
 start_all
 load 3 warm
 seconds=$((upgrades + 4))
-echo "$("$haproxy" -v | head -n 1); HAProxy waits $timeout_ms ms for a verdict"
+echo "$("$haproxy" -v | sed -n 1p); HAProxy waits $timeout_ms ms for a verdict"
 echo "at first: $(server_figures)"
 load "$seconds" upgrades &
 loader=$!

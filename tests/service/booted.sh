@@ -70,7 +70,7 @@ has_restarted() { # TIMES
 }
 
 journal_has() { # PATTERN
-    in_root journalctl --no-pager -o cat -u "$unit" | grep -q "$1"
+    in_root journalctl --no-pager -o cat -u "$unit" | grep "$1" >/dev/null
 }
 
 # The status of a request with this API key, and the policy it was decided by.

@@ -88,7 +88,7 @@ check_user() {
 }
 
 runtime_says() { # COMMAND PATTERN
-    echo "$1" | socat - "UNIX:$root/run/spoa-ratelimit/runtime.sock" 2>/dev/null | grep -q "$2"
+    echo "$1" | socat - "UNIX:$root/run/spoa-ratelimit/runtime.sock" 2>/dev/null | grep "$2" >/dev/null
 }
 export root
 export -f runtime_says # until_ok is a program

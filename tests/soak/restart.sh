@@ -138,7 +138,7 @@ row_log() {
 
 # A verdict, and the server seen to be up.
 is_served() {
-    curl -sf -o /dev/null "http://127.0.0.1:$port/" && tail -n 1 "$work/haproxy.log" | grep -q ' action=allow '
+    curl -sf -o /dev/null "http://127.0.0.1:$port/" && tail -n 1 "$work/haproxy.log" | grep ' action=allow ' >/dev/null
 }
 
 # HAProxy drops a line rather than wait for another thread that is writing one; it counts them.
