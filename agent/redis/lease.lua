@@ -11,7 +11,7 @@ local reply = {}
 
 -- Answers whether that lease had not ended yet.
 local function report(counter, id, spent)
-    local at = held.find(counter.records, id, true)
+    local at = held.find(counter.records, id)
     if not at then
         return false
     end
@@ -28,7 +28,7 @@ end
 -- Answers the amount, 0 for none, its place, what of it is new, and how the counter stands
 -- then where that was looked at.
 local function grant(counter, id, want, room, divisor)
-    local at = held.find(counter.records, id, true)
+    local at = held.find(counter.records, id)
     if at then -- this call was carried out before
         return held.amount_at(counter.records, at), held.place_at(counter.records, at), 0
     elseif not held.has_room(counter.records) then
@@ -42,7 +42,8 @@ local function grant(counter, id, want, room, divisor)
     end
     answer = kind.take(limit, counter.state, now, amount)
     counter.state, counter.is_changed = answer.state, true
-    counter.records = held.add(counter.records, id, amount, answer.place, ends)
+    local what = struct.pack('>I4I8', amount, answer.place)
+    counter.records = held.add(counter.records, id, what, ends)
     return amount, answer.place, amount, answer
 end
 

@@ -2,7 +2,8 @@
 -- end first before the others, so that who only counts looks at the first.
 --
 --   host, seq      8 and 4 bytes: whose, and which of its leases or exchanges
---   amount, place  4 and 8: what a lease took and where; 0 of an exchange
+--   amount, place  4 and 8: what a lease took and where; of an exchange 0, and the numbers of
+--                  the limit that its host counts by
 --   ends_us        8: when it ends
 --
 -- Numbers are read as what they may be at most, and ends are put right: text may be anything.
@@ -71,11 +72,20 @@ local function tend(counter, now)
     counter.is_changed = counter.is_changed or aligned ~= nil or at > 1
 end
 
--- Where the record begins that begins with `id`, of a lease or of an exchange; nil: nowhere.
-local function find(records, id, is_lease)
+-- Where the lease of that host and seq begins; nil: nowhere.
+local function find(records, id)
     local at = string.find(records, id, 1, true)
-    while at and (at % BYTES ~= 1 or (amount_at(records, at) > 0) ~= is_lease) do
+    while at and (at % BYTES ~= 1 or amount_at(records, at) == 0) do
         at = string.find(records, id, at + 1, true)
+    end
+    return at
+end
+
+-- Where the last exchange of a host begins, whose amount and place are those; nil: nowhere.
+local function find_last(records, host, what)
+    local at = string.find(records, host, 1, true)
+    while at and (at % BYTES ~= 1 or string.sub(records, at + 12, at + 23) ~= what) do
+        at = string.find(records, host, at + 1, true)
     end
     return at
 end
@@ -88,13 +98,14 @@ local function has_room(records)
     return #records < RECORDS_MAX * BYTES
 end
 
-local function add(records, id, amount, place, ends)
+-- what: amount and place
+local function add(records, id, what, ends)
     local at = #records + 1
     while at > 1 and ends_at(records, at - BYTES) > ends do
         at = at - BYTES
     end
     return string.sub(records, 1, at - 1)
-        .. id .. struct.pack('>I4I8I8', amount, place, ends)
+        .. id .. what .. struct.pack('>I8', ends)
         .. string.sub(records, at)
 end
 
@@ -108,6 +119,7 @@ local function sum(records)
 end
 
 return {
-    split = split, tend = tend, last_end = last_end, find = find, drop = drop,
-    has_room = has_room, add = add, sum = sum, amount_at = amount_at, place_at = place_at,
+    split = split, tend = tend, last_end = last_end, find = find, find_last = find_last,
+    drop = drop, has_room = has_room, add = add, sum = sum, amount_at = amount_at,
+    place_at = place_at,
 }

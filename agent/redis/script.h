@@ -61,9 +61,10 @@
  *            reports are accepted once.
  *
  *            An exchange of sync charges delta, which is never refused, but leaves a
- *            counter in debt of one size at most. For `keep` after it none of the same host
- *            is charged whose seq is not after its seq (as serial numbers, modulo 2^32).
- *            With a delta of 0 nothing is charged or kept.
+ *            counter in debt of one size at most. For `keep` after it last came none of the
+ *            same host, by a limit of the same requests and size, is charged whose seq is
+ *            not after its seq (as serial numbers, modulo 2^32). With a delta of 0 nothing is
+ *            charged or kept.
  *
  *            Only counters whose states have a fixed size have records: of sliding and
  *            fixed windows and token buckets. A counter has SCRIPT_RECORDS_MAX: where these

@@ -1,41 +1,31 @@
 -- Counters that hosts keep themselves: each tells what it counted since it last did, and
--- hears the counter of all. An exchange that was carried out changes nothing when it comes
--- again, nor does one that comes after a later one. KEYS: a counter each; ARGV and the
--- reply: script.h.
+-- hears the counter of all. An exchange that was carried out is kept longer when it comes
+-- again, and changes nothing else; nor does one that comes after a later one by the same
+-- limit. KEYS: a counter each; ARGV and the reply: script.h.
 local held = records()
 local host = string.sub(ARGV[1], 1, 8)
 local ends = now + struct.unpack('>I4', ARGV[1], 9) * 1000
 local texts = redis.call('MGET', unpack(KEYS))
 local reply = {now}
 
--- Answers the records without the host's last exchange; nil: that one is no earlier.
-local function forget_last(counter, seq)
-    local at = held.find(counter.records, host, false)
-    if not at then
-        return counter.records
-    end
-    local ahead = (seq - struct.unpack('>I4', counter.records, at + 8)) % 2 ^ 32
-    if ahead > 0 and ahead < 2 ^ 31 then
-        return held.drop(counter.records, at)
-    end
-end
-
 -- Never refused: it was spent. Answers whether it was charged now.
-local function charge(counter, seq, delta)
-    local others = forget_last(counter, seq)
-    if not others then
+local function charge(counter, what, seq, delta)
+    local records = counter.records
+    local at = held.find_last(records, host, what)
+    local ahead = at and (seq - struct.unpack('>I4', records, at + 8)) % 2 ^ 32 or 1
+    if ahead >= 2 ^ 31 then
         return false
+    elseif ahead > 0 then
+        local change = {amount = 0, truth = delta}
+        counter.state = counter.kind.settle(counter.limit, counter.state, now, change)
+            or counter.state
     end
-    local change = {amount = 0, truth = delta}
-    counter.state = counter.kind.settle(counter.limit, counter.state, now, change)
-        or counter.state
-    counter.records = others
-    if held.has_room(others) then
-        local id = host .. struct.pack('>I4', seq)
-        counter.records = held.add(others, id, 0, 0, ends)
+    records = at and held.drop(records, at) or records
+    if held.has_room(records) then
+        records = held.add(records, host .. struct.pack('>I4', seq), what, ends)
     end
-    counter.is_changed = true
-    return true
+    counter.records, counter.is_changed = records, true
+    return ahead > 0
 end
 
 local at = 13
@@ -43,7 +33,8 @@ for i = 1, #KEYS do
     local limit, kind, _, order_at = read_limit(at)
     local seq, delta, next_at = struct.unpack('>I4I4', ARGV[1], order_at)
     local counter = counter_open(KEYS[i], texts[i], limit, kind)
-    local is_charged = delta > 0 and charge(counter, seq, delta)
+    local what = '\0\0\0\0' .. string.sub(ARGV[1], at + 2, at + 9) -- requests and size
+    local is_charged = delta > 0 and charge(counter, what, seq, delta)
     local answer = kind.take(limit, counter.state, now, 0)
     answer.is_allowed = answer.remaining > 0
     counter_close(counter, answer)

@@ -12,7 +12,8 @@ enum {
     CHAIN_LENGTH = 4, /* on average; then there are twice as many */
 };
 
-/* What a host holds of a counter: a lease, or its last exchange (amount 0). */
+/* What a host holds of a counter: a lease, or its last exchange by a limit (amount 0, the
+ * numbers of the limit for its place). */
 struct record {
     uint8_t host[SCRIPT_HOST_BYTES];
     uint32_t seq;
@@ -329,15 +330,37 @@ static struct view open(struct centre *centre, unsigned key_idx,
     return view;
 }
 
-/* @return the lease of that number, or the host's last exchange, or NULL */
-static struct record *find_record(struct entry *counter, const struct host *host,
-                                  const uint32_t *seq)
+static bool is_of(const struct record *record, const struct host *host)
+{
+    return memcmp(record->host, host->name, sizeof(host->name)) == 0;
+}
+
+/* The lease of that number, or NULL. */
+static struct record *find_lease(struct entry *counter, const struct host *host,
+                                 uint32_t seq)
 {
     for (unsigned i = 0; i < counter->n_records; i++) {
         struct record *record = &counter->records[i];
-        bool is_lease = record->amount > 0;
-        if (memcmp(record->host, host->name, sizeof(host->name)) == 0
-            && (seq != NULL ? is_lease && record->seq == *seq : !is_lease)) {
+        if (is_of(record, host) && record->amount > 0 && record->seq == seq) {
+            return record;
+        }
+    }
+    return NULL;
+}
+
+static int64_t place_of_exchanges(const struct limit *limit)
+{
+    return limit->requests << 32 | limit->size;
+}
+
+/* The host's last exchange by that limit, or NULL. */
+static struct record *find_exchange(struct entry *counter, const struct host *host,
+                                    const struct limit *limit)
+{
+    for (unsigned i = 0; i < counter->n_records; i++) {
+        struct record *record = &counter->records[i];
+        if (is_of(record, host) && record->amount == 0
+            && record->place == place_of_exchanges(limit)) {
             return record;
         }
     }
@@ -513,7 +536,7 @@ static void grant(struct centre *centre, const struct host *host,
                   const struct order *order, struct view *view, struct record *lease)
 {
     struct entry *counter = view->counter;
-    const struct record *before = find_record(counter, host, &order->seq);
+    const struct record *before = find_lease(counter, host, order->seq);
     *lease = (struct record){0};
     if (order->want == 0
         || (before == NULL && counter->n_records == SCRIPT_RECORDS_MAX)) {
@@ -552,7 +575,7 @@ static void carry_out_order(struct centre *centre, const struct host *host,
     int64_t accepted = 0;
     for (unsigned i = 0; i < order->n_reports; i++) {
         const struct script_lease_report *report = &order->reports[i];
-        struct record *record = find_record(view.counter, host, &report->seq);
+        struct record *record = find_lease(view.counter, host, report->seq);
         if (record != NULL) {
             end_lease(centre, &order->limit, &view, record, report->spent,
                       CENTRE_REPORT);
@@ -599,33 +622,43 @@ static int64_t place_of_now(struct centre *centre, const struct limit *limit,
     return limit_place(limit, &copy);
 }
 
+static void settle_delta(struct centre *centre, const struct limit *limit,
+                         struct view *view, const struct centre_deed *deed)
+{
+    const struct limit_correction correction = {
+        .place = place_of_now(centre, limit, &view->state),
+        .truth = deed->amount,
+    };
+    (void)settle(centre, limit, view, &correction);
+    note(&centre->deeds, *deed);
+}
+
 /* @return whether it was not charged before */
 static bool add_delta(struct centre *centre, const struct host *host,
                       const struct limit *limit, struct view *view,
                       const struct centre_deed *deed)
 {
     struct entry *counter = view->counter;
-    struct record *last = find_record(counter, host, NULL);
-    if (last != NULL && (int32_t)(deed->seq - last->seq) <= 0) {
+    struct record *last = find_exchange(counter, host, limit);
+    int32_t ahead = last != NULL ? (int32_t)(deed->seq - last->seq) : 1;
+    if (ahead < 0) {
         return false;
     }
     if (last != NULL) {
         drop(counter, last);
     }
-    const struct limit_correction correction = {
-        .place = place_of_now(centre, limit, &view->state),
-        .truth = deed->amount,
-    };
-    (void)settle(centre, limit, view, &correction);
+    if (ahead > 0) {
+        settle_delta(centre, limit, view, deed);
+    }
     if (counter->n_records < SCRIPT_RECORDS_MAX) {
         add_record(counter, host,
                    (struct record){
                        .seq = deed->seq,
+                       .place = place_of_exchanges(limit),
                        .ends_us = centre->call->now.us + host->kept_us,
                    });
     }
-    note(&centre->deeds, *deed);
-    return true;
+    return ahead > 0;
 }
 
 static void say_state(struct centre *centre, const struct limit *limit,

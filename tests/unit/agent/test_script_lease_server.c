@@ -706,6 +706,51 @@ static void an_exchange_is_charged_once(void **context)
     expect_no_repairs();
 }
 
+/* As of a client whose plan changes: its numbers under one are not those under the other. */
+static void exchanges_by_another_limit_are_apart(void **context)
+{
+    (void)context;
+    for (int i = 0; i < KINDS; i++) {
+        struct limit limit = limit_of(i);
+        struct limit plan = make((enum limit_algorithm)i, 2 * SIZE, 2 * SIZE, MONTH_US);
+        assert_true(exchange(one, &plan, 6, 10).is_charged);
+        assert_true(exchange(one, &limit, 5, 1).is_charged);
+        assert_true(exchange(one, &limit, 7, 1).is_charged);
+        assert_false(exchange(one, &plan, 6, 10).is_charged);
+        assert_false(exchange(one, &limit, 6, 1).is_charged);
+        assert_int_equal(n_records(i), 2);
+        plan.size++;
+        assert_true(exchange(one, &plan, 6, 3).is_charged);
+        plan.requests++;
+        assert_true(exchange(one, &plan, 6, 5).is_charged);
+        assert_int_equal(n_records(i), 4);
+        assert_int_equal(used(&limit), 20);
+        freeReplyObject(redis_server_ask(server(), "DEL a"));
+    }
+    expect_no_repairs();
+}
+
+/* As where each answer is too late for its host. */
+static void an_exchange_that_comes_again_is_kept_longer(void **context)
+{
+    (void)context;
+    for (int i = 0; i < KINDS; i++) {
+        struct limit limit = limit_of(i);
+        now_us = MINUTE_START_US;
+        assert_true(exchange(one, &limit, 5, 10).is_charged);
+        for (int n = 0; n < 3; n++) {
+            now_us += TTL_US - 1;
+            assert_false(exchange(one, &limit, 5, 10).is_charged);
+        }
+        assert_int_equal(n_records(i), 1);
+        now_us += TTL_US;
+        assert_true(exchange(one, &limit, 5, 10).is_charged);
+        assert_int_equal(used(&limit), 20);
+        freeReplyObject(redis_server_ask(server(), "DEL a"));
+    }
+    expect_no_repairs();
+}
+
 static void numbers_of_exchanges_go_round(void **context)
 {
     (void)context;
@@ -849,6 +894,8 @@ int main(void)
         cmocka_unit_test_setup(records_are_not_trusted, flush),
         cmocka_unit_test_setup(a_call_has_many_counters, flush),
         cmocka_unit_test_setup(an_exchange_is_charged_once, flush),
+        cmocka_unit_test_setup(exchanges_by_another_limit_are_apart, flush),
+        cmocka_unit_test_setup(an_exchange_that_comes_again_is_kept_longer, flush),
         cmocka_unit_test_setup(numbers_of_exchanges_go_round, flush),
         cmocka_unit_test_setup(an_exchange_is_never_refused, flush),
         cmocka_unit_test_setup(a_lease_and_an_exchange_of_one_number, flush),
