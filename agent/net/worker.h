@@ -16,6 +16,11 @@
  *            |                    | before a letter    |             |                   |
  *            | decide_options     | main, before start | all workers | immutable         |
  *            | local store        | all workers, main  | all threads | set locks         |
+ *            | leases, syncs      | all workers        | all threads | set locks         |
+ *            | health, breakers,  | all workers        | all threads | relaxed atomics,  |
+ *            | hot                |                    |             | a byte's lock     |
+ *            | the map of Redis   | the scout          | all workers | mutex, ev_async;  |
+ *            |                    |                    |             | each has a copy   |
  *            | counters           | their worker       | main        | relaxed atomics   |
  *            | mailbox            | main               | its worker  | mutex, ev_async   |
  *            | handed_over        | its worker         | main        | atomic            |

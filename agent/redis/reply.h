@@ -5,8 +5,7 @@
  *            stream apart, and its values are put into arrays that were allocated before.
  *            RESP2 only.
  * Ownership: reply_reader_new / reply_reader_free. A reply is a view that ends with the
- *            next call
- *            of a function here.
+ *            next call of a function here.
  * Threads:   one reader, one thread.
  * Errors:    sticky: after REPLY_BAD the stream cannot be read on, close it.
  * Limits:    values and bytes as given; arrays REPLY_DEPTH_MAX deep. The text of
