@@ -410,34 +410,3 @@ void rules_explanation_free(struct rules_explanation *explanation)
         rules_arena_fini(&arena);
     }
 }
-
-static size_t name_print(struct rules_bytes name, const char *before, char *out,
-                         size_t cap, size_t n)
-{
-    return n < cap ? n
-                         + (size_t)snprintf(out + n, cap - n, "%s%.*s", before,
-                                            (int)name.len, (const char *)name.ptr)
-                   : n;
-}
-
-const char *rules_key_print(const struct rules_set *set, const struct rules_rule *rule,
-                            char *out, size_t cap)
-{
-    const struct rules_matcher *matcher = &set->matchers[rule->idx];
-    size_t n = 0;
-
-    out[0] = '\0';
-    for (uint32_t i = 0; i < matcher->n_parts; i++) {
-        for (uint32_t j = 0; j < matcher->parts[i].n_links; j++) {
-            const char *before = j > 0 ? " | " : i > 0 ? ", " : "";
-
-            n = name_print(matcher->parts[i].links[j].name, before, out, cap, n);
-        }
-    }
-    return out;
-}
-
-struct rules_bytes rules_set_slot_name(const struct rules_set *set, uint32_t slot)
-{
-    return set->slot_names[slot];
-}

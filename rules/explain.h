@@ -76,12 +76,4 @@ RULES_MUST_USE struct rules_explanation *rules_explain(
 /** NULL is fine. */
 void rules_explanation_free(struct rules_explanation *explanation);
 
-/** @return names of the key's parts as the file has them, "a | b, c", "" for none; written
- *  into `out`, cut where it does not fit */
-const char *rules_key_print(const struct rules_set *set, const struct rules_rule *rule,
-                            char *out, size_t cap);
-
-/** @return the name of a slot below rules_set_n_slots */
-struct rules_bytes rules_set_slot_name(const struct rules_set *set, uint32_t slot);
-
 #endif

@@ -245,8 +245,8 @@ static int64_t cost_read(const struct rules_cost *cost, struct rules_value view,
     return amount;
 }
 
-int64_t rules_cost_find(const struct rules_facts *facts, const struct rules_cost *cost,
-                        struct rules_result *result)
+static int64_t cost_find(const struct rules_facts *facts, const struct rules_cost *cost,
+                         struct rules_result *result)
 {
     for (uint32_t i = 0; i < cost->n_items; i++) {
         const struct rules_costs_item *item = &cost->items[i];
@@ -265,7 +265,7 @@ int64_t rules_taken_find(const struct rules_facts *facts,
                          struct rules_result *result)
 {
     return matcher->charge.has_reserve ? matcher->charge.reserve
-                                       : rules_cost_find(facts, &matcher->cost, result);
+                                       : cost_find(facts, &matcher->cost, result);
 }
 
 int64_t rules_truth_find(const struct rules_facts *facts,
@@ -279,7 +279,7 @@ int64_t rules_truth_find(const struct rules_facts *facts,
     if (!rules_conditions_hold(facts, charge->conditions, charge->n_conditions)) {
         return 0;
     }
-    return has_truth ? rules_cost_find(facts, &matcher->cost, result) : amount;
+    return has_truth ? cost_find(facts, &matcher->cost, result) : amount;
 }
 
 bool rules_is_enforced(const struct rules_rule *rule, struct rules_bytes key)

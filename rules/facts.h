@@ -82,11 +82,8 @@ void rules_key_write(const struct rules_facts *facts,
                      const struct rules_matcher *matcher, uint8_t *key,
                      struct rules_hit *hit);
 
-/** @return what a request costs; counted in `result` where an argument had to be changed */
-int64_t rules_cost_find(const struct rules_facts *facts, const struct rules_cost *cost,
-                        struct rules_result *result);
-
-/** @return what a request that a rule applies to takes */
+/** @return what a request that a rule applies to takes; counted in `result` where an
+ *  argument had to be changed */
 int64_t rules_taken_find(const struct rules_facts *facts,
                          const struct rules_matcher *matcher,
                          struct rules_result *result);

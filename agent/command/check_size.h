@@ -19,9 +19,8 @@
 
 #include "agent/base.h"
 
-#define CHECK_RATE_MAX  INT64_C(1000000000) /* requests a second */
-#define CHECK_KEYS_MAX  INT64_C(1000000000)
-#define CHECK_HOSTS_MAX INT64_C(10000)
+#define CHECK_RATE_MAX INT64_C(1000000000) /* requests a second */
+#define CHECK_KEYS_MAX INT64_C(1000000000)
 
 /** What is to be carried. */
 struct check_load {

@@ -204,10 +204,8 @@ bool fixed_window_settle(const struct limit *limit, struct limit_state *state,
                          struct instant now, const struct limit_correction *correction);
 bool leaky_bucket_take(const struct limit *limit, struct limit_state *state,
                        struct instant now, int64_t cost, struct limit_answer *answer);
-/** The level of a bucket of either kind at a tick that is not before the state's. */
-int64_t token_bucket_level(const struct limit *limit, const struct limit_state *state,
-                           int64_t at_ticks);
-/** ... and of one that is aligned, at `now`; `*at_ticks` is the tick of that. */
+/** The level of a bucket of either kind that is aligned, at `now`; `*at_ticks` is the tick of
+ *  that. */
 int64_t token_bucket_level_now(const struct limit *limit,
                                const struct limit_state *state, struct instant now,
                                int64_t *at_ticks);

@@ -17,8 +17,9 @@ void token_bucket_align(const struct limit *limit, struct limit_state *state,
     }
 }
 
-int64_t token_bucket_level(const struct limit *limit, const struct limit_state *state,
-                           int64_t at)
+/* At a tick that is not before the state's. */
+static int64_t level_at(const struct limit *limit, const struct limit_state *state,
+                        int64_t at)
 {
     int64_t level = state->bucket.level;
     if (limit->requests == 0) {
@@ -38,7 +39,7 @@ int64_t token_bucket_level_now(const struct limit *limit,
     if (*at < state->bucket.at_ticks) {
         *at = state->bucket.at_ticks;
     }
-    return token_bucket_level(limit, state, *at);
+    return level_at(limit, state, *at);
 }
 
 void token_bucket_merge(const struct limit *limit, struct limit_state *state,
@@ -48,8 +49,7 @@ void token_bucket_merge(const struct limit *limit, struct limit_state *state,
     int64_t at = state->bucket.at_ticks > other->bucket.at_ticks
                      ? state->bucket.at_ticks
                      : other->bucket.at_ticks;
-    int64_t level = token_bucket_level(limit, state, at)
-                    + token_bucket_level(limit, other, at);
+    int64_t level = level_at(limit, state, at) + level_at(limit, other, at);
     state->bucket.level = level < most ? level : most;
     state->bucket.at_ticks = at;
 }
@@ -59,7 +59,7 @@ static int64_t undrained(const struct limit *limit, int64_t amount, int64_t from
                          int64_t to)
 {
     struct limit_state taken = {.bucket = {amount * limit->per_ticks, from}};
-    return token_bucket_level(limit, &taken, to > from ? to : from);
+    return level_at(limit, &taken, to > from ? to : from);
 }
 
 bool token_bucket_settle(const struct limit *limit, struct limit_state *state,

@@ -124,7 +124,6 @@ enum {
     SCRIPT_SYNC_BYTES_MAX = SCRIPT_HOST_BYTES + 4
                             + SCRIPT_SYNC_KEYS_MAX * (SCRIPT_LIMIT_BYTES_MAX + 8),
     SCRIPT_SYNC_NUMBERS = 4, /* of a counter; one more stands before them */
-    SCRIPT_SYNC_REPLY_NUMBERS_MAX = 1 + SCRIPT_SYNC_KEYS_MAX * SCRIPT_SYNC_NUMBERS,
 };
 
 enum script_status {

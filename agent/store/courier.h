@@ -28,10 +28,10 @@ enum {
 
 #define COURIER_WAIT_US (5 * US_PER_MS)
 
+/** How an item ended that was not answered. */
 enum courier_end {
-    COURIER_ANSWERED = 0,
-    COURIER_NOT_DONE, /* Redis has not done it */
-    COURIER_UNHEARD,  /* nobody knows */
+    COURIER_NOT_DONE = 0, /* Redis has not done it */
+    COURIER_UNHEARD,      /* nobody knows */
 };
 
 struct courier;

@@ -226,23 +226,6 @@ static void test_lists(void **state)
     assert_bytes(f->explanation->list, "api_key");
 }
 
-static void test_key_parts_as_written(void **state)
-{
-    struct fixture *f = *state;
-    char text[64];
-    char cut[8];
-
-    assert_string_equal(rules_key_print(f->set, rules_set_rule(f->set, 1), text,
-                                        sizeof text),
-                        "user | api_key");
-    assert_string_equal(rules_key_print(f->set, rules_set_rule(f->set, 0), text,
-                                        sizeof text),
-                        "");
-    assert_string_equal(rules_key_print(f->set, rules_set_rule(f->set, 1), cut,
-                                        sizeof cut),
-                        "user | ");
-}
-
 /* Values that are many or long are cut; what is no printable ASCII is escaped. */
 static void test_wanted_is_short(void **state)
 {
@@ -290,7 +273,6 @@ int main(void)
         TEST(test_overrides_plans_and_shares),
         TEST(test_costs),
         TEST(test_lists),
-        TEST(test_key_parts_as_written),
         TEST(test_wanted_is_short),
     };
 
