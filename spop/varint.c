@@ -2,7 +2,7 @@
 
 enum {
     ONE_BYTE_LIMIT = SPOP_VARINT_LONG, /* a first byte from here on has one after it */
-    MORE_LIMIT = 128,     /* so has a later byte from here on */
+    MORE_LIMIT = 128,                  /* so has a later byte from here on */
     FIRST_BITS = 4,
     LATER_BITS = 7,
 };

@@ -32,6 +32,10 @@ enum action {
 #undef X
 };
 
+enum {
+    ACTIONS_N = ACTION_BLOCK + 1
+};
+
 #define REASON_TABLE(X)         \
     X(NONE, "")                 \
     X(LIMIT, "limit")           \
@@ -48,13 +52,7 @@ enum reason {
 #define X(name, text) REASON_##name,
     REASON_TABLE(X)
 #undef X
-};
-
-enum {
-#define X(name, text) +1
-    ACTIONS_N = 0 ACTION_TABLE(X),
-    REASONS_N = 0 REASON_TABLE(X),
-#undef X
+    REASONS_N
 };
 
 const char *action_text(enum action action);

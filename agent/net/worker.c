@@ -207,6 +207,18 @@ static void detach_store(struct worker *worker)
     }
 }
 
+static void watch_loop(struct worker *worker)
+{
+    ev_async_init(&worker->async, on_letter);
+    ev_async_start(worker->loop, &worker->async);
+    ev_prepare_init(&worker->prepare, on_prepare);
+    ev_prepare_start(worker->loop, &worker->prepare);
+    worker->swept_at = clock_now();
+    ev_timer_init(&worker->sweep, on_sweep, WORKER_SWEEP_MS / 1000.0,
+                  WORKER_SWEEP_MS / 1000.0);
+    ev_timer_start(worker->loop, &worker->sweep);
+}
+
 struct worker *worker_start(unsigned idx, const struct decide *decide,
                             const struct worker_stores *stores,
                             struct worker_gone *gone, struct reassembly *reassembly)
@@ -231,14 +243,7 @@ struct worker *worker_start(unsigned idx, const struct decide *decide,
     if (!attach_store(worker)) {
         goto out;
     }
-    ev_async_init(&worker->async, on_letter);
-    ev_async_start(worker->loop, &worker->async);
-    ev_prepare_init(&worker->prepare, on_prepare);
-    ev_prepare_start(worker->loop, &worker->prepare);
-    worker->swept_at = clock_now();
-    ev_timer_init(&worker->sweep, on_sweep, WORKER_SWEEP_MS / 1000.0,
-                  WORKER_SWEEP_MS / 1000.0);
-    ev_timer_start(worker->loop, &worker->sweep);
+    watch_loop(worker);
     if (thread_start(&worker->thread, run, worker) != 0) {
         log_error("worker %u: cannot start a thread", idx);
         goto out;

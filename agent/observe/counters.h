@@ -87,10 +87,7 @@ enum counter {
 #define X(name, metric, help) COUNTER_##name,
     COUNTER_TABLE(X)
 #undef X
-};
-
-enum {
-    COUNTERS_N = COUNTER_LOCAL_RESTORED + 1
+    COUNTERS_N
 };
 
 /** What became of one limit in one decision. */
@@ -105,10 +102,7 @@ enum outcome {
 #define X(name, label) OUTCOME_##name,
     OUTCOME_TABLE(X)
 #undef X
-};
-
-enum {
-    OUTCOMES_N = 5
+    OUTCOMES_N
 };
 
 struct counters {

@@ -39,12 +39,10 @@ enum health_count {
 #define X(name, metric, help) HEALTH_##name,
     HEALTH_TABLE(X)
 #undef X
+    HEALTH_COUNTS_N
 };
 
 enum {
-#define X(name, metric, help) +1
-    HEALTH_COUNTS_N = 0 HEALTH_TABLE(X),
-#undef X
     HEALTH_SPANS_N = 24 /* round trips below 2^n us */
 };
 

@@ -25,6 +25,7 @@ static void refuse(const struct policies *policies, struct store_take *take, uns
         .retry_us = US_PER_S + (uint32_t)seam_random(policies->seam) % (2 * US_PER_S),
     };
     take->held[i] = charge->answer;
+    health_add(policies->health, HEALTH_POLICY_CLOSED, 1);
 }
 
 /* Charge this host's share. @return whether it allows */
@@ -69,8 +70,25 @@ void policy_pass_unasked(struct store_take *take, uint32_t mask)
     }
 }
 
-/* Charges that nobody answered, by the policies of their rules; those that may refuse
- * without being asked first. @return whether the request is allowed as far as they go */
+static void pass_open(const struct policies *policies, struct store_take *take,
+                      unsigned i)
+{
+    pass(take, i, STORE_OPEN);
+    health_add(policies->health, HEALTH_POLICY_OPEN, 1);
+}
+
+/* @return whether it passes: what refuses nobody does */
+static bool apply_closed(const struct policies *policies, struct store_take *take,
+                         unsigned i)
+{
+    if (take->charges[i].is_lenient) {
+        pass_open(policies, take, i);
+        return true;
+    }
+    refuse(policies, take, i);
+    return false;
+}
+
 bool policies_apply(const struct policies *policies, struct store_take *take,
                     uint32_t mask)
 {
@@ -78,24 +96,15 @@ bool policies_apply(const struct policies *policies, struct store_take *take,
     bool is_allowed = true;
     for (uint32_t left = mask; left != 0; left &= left - 1) {
         unsigned i = (unsigned)__builtin_ctz(left);
-        const struct store_charge *charge = &take->charges[i];
-        switch (charge->home->policy) {
+        switch (take->charges[i].home->policy) {
         case STORE_POLICY_LOCAL:
             shares |= UINT32_C(1) << i;
             break;
         case STORE_POLICY_OPEN:
-            pass(take, i, STORE_OPEN);
-            health_add(policies->health, HEALTH_POLICY_OPEN, 1);
+            pass_open(policies, take, i);
             break;
         case STORE_POLICY_CLOSED:
-            if (charge->is_lenient) {
-                pass(take, i, STORE_OPEN);
-                health_add(policies->health, HEALTH_POLICY_OPEN, 1);
-                break;
-            }
-            refuse(policies, take, i);
-            health_add(policies->health, HEALTH_POLICY_CLOSED, 1);
-            is_allowed = false;
+            is_allowed = apply_closed(policies, take, i) && is_allowed;
             break;
         }
     }

@@ -45,7 +45,6 @@ void redis_context_put_if_over(struct context *context)
     }
 }
 
-/* Keep bytes that go when the take was begun. @return where they stand */
 uint8_t *redis_context_keep(struct context *context, const void *bytes, size_t n)
 {
     ENSURE(n <= sizeof(context->kept) - context->n_kept);
@@ -127,7 +126,6 @@ static void on_given_back_late(struct seam_call *seam, const struct seam_reply *
     redis_call_end(CONTAINER_OF(seam, struct call, seam));
 }
 
-/* The end of a call that settles. @return whether it came to pass */
 bool redis_call_read_settled(struct call *call, const struct seam_reply *reply,
                              unsigned *n_changed)
 {
@@ -160,14 +158,20 @@ static void on_given_back(struct seam_call *seam, const struct seam_reply *reply
     }
 }
 
-/* Begin to settle the first `n` charges of a call, whose argument is written. */
+/* Where the argument of a call that settles is written. */
+static uint8_t *settle_arg(struct call *call)
+{
+    return call->context->settle_args
+           + (size_t)call->first * SCRIPT_SETTLEMENT_BYTES_MAX;
+}
+
 void redis_call_settle(struct call *call, unsigned n, size_t arg_bytes,
                        seam_call_fn *done)
 {
     struct context *context = call->context;
     struct seam *seam = context->store->policies.seam;
     call->arg = (struct seam_bytes){
-        .ptr = context->settle_args + call->first * SCRIPT_SETTLEMENT_BYTES_MAX,
+        .ptr = settle_arg(call),
         .len = arg_bytes,
     };
     call->seam = (struct seam_call){
@@ -188,7 +192,7 @@ void redis_call_settle(struct call *call, unsigned n, size_t arg_bytes,
 static void give_back(struct call *call)
 {
     struct context *context = call->context;
-    uint8_t *arg = context->settle_args + call->first * SCRIPT_SETTLEMENT_BYTES_MAX;
+    uint8_t *arg = settle_arg(call);
     size_t arg_bytes = 0;
     unsigned n = 0;
     for (unsigned i = 0; i < call->n; i++) {
@@ -300,6 +304,16 @@ static uint32_t charges_of(const struct call *call)
     return mask;
 }
 
+static void forget_charges(struct store_take *take, uint32_t mask)
+{
+    for (; mask != 0; mask &= mask - 1) {
+        struct store_charge *charge = &take->charges[__builtin_ctz(mask)];
+        if (charge->is_charged) {
+            store_forget_charge(charge);
+        }
+    }
+}
+
 /* Nothing is charged for it, wherever it was. */
 static void undo(struct context *context)
 {
@@ -307,12 +321,7 @@ static void undo(struct context *context)
     redis_give_back_ahead(context->store, take, &context->ahead);
     for (unsigned i = 0; i < context->n_calls; i++) {
         struct call *call = &context->calls[i];
-        for (uint32_t left = charges_of(call); left != 0; left &= left - 1) {
-            struct store_charge *charge = &take->charges[__builtin_ctz(left)];
-            if (charge->is_charged) {
-                store_forget_charge(charge);
-            }
-        }
+        forget_charges(take, charges_of(call));
         if (call->has_answer) {
             give_back(call);
         }
@@ -334,7 +343,6 @@ static enum store_failure find_failure(const struct context *context)
     return gravest[1] != STORE_NO_FAILURE ? gravest[1] : gravest[0];
 }
 
-/* All that the take waits for is there, or given up. */
 void redis_conclude(struct context *context)
 {
     struct store_take *take = context->take;
@@ -558,7 +566,18 @@ struct call *redis_call_of_slot(struct context *context, unsigned slot)
     return call;
 }
 
-/* Which charge belongs to which call; their order is that of the calls. */
+/* Which charges are a call's: those whose entry in `calls` it is. */
+static void call_take_charges(struct call *call, unsigned first,
+                              struct call *const calls[STORE_CHARGES_MAX])
+{
+    call->first = first;
+    for (unsigned i = 0; i < STORE_CHARGES_MAX; i++) {
+        if (calls[i] == call) {
+            call->context->traces[first + call->n++].at = i;
+        }
+    }
+}
+
 void redis_plan_calls(struct context *context)
 {
     const struct store_take *take = context->take;
@@ -576,13 +595,8 @@ void redis_plan_calls(struct context *context)
     }
     for (unsigned c = 0; c < context->n_calls; c++) {
         struct call *call = &context->calls[c];
-        call->first = n_traces;
-        for (unsigned i = 0; i < take->n_charges; i++) {
-            if (calls[i] == call) {
-                context->traces[n_traces++].at = i;
-                call->n++;
-            }
-        }
+        call_take_charges(call, n_traces, calls);
+        n_traces += call->n;
         context->n_waiting += call->is_waited_for;
     }
 }
@@ -608,7 +622,7 @@ static void encode_call(struct call *call)
     UNCLEARED struct store_take sub;
     struct context *context = call->context;
     const struct store_take *take = context->take;
-    uint8_t *arg = context->args + call->first * (SCRIPT_CHARGE_BYTES_MAX + 1);
+    uint8_t *arg = context->args + (size_t)call->first * (SCRIPT_CHARGE_BYTES_MAX + 1);
     sub_take_begin(&sub, take);
     for (unsigned i = call->first; i < call->first + call->n; i++) {
         sub.charges[sub.n_charges++] = take->charges[context->traces[i].at];
@@ -647,7 +661,6 @@ static void run_call(struct call *call)
     seam_run(context->store->policies.seam, &call->seam);
 }
 
-/* Send it, where its node is asked at all. */
 void redis_call_ask(struct call *call)
 {
     struct context *context = call->context;

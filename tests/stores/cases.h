@@ -30,6 +30,7 @@
     X(what_is_counted_ahead_waits_for_nobody)
 
 enum {
+/* NOLINTNEXTLINE(bugprone-macro-parentheses): a sum */
 #define X(name) +1
     STORE_CASES_N = 0 STORE_CASE_TABLE(X),
 #undef X

@@ -21,7 +21,7 @@ static void test_slots_of_keys(void **state)
         {"foo", 3, 12182},        {"foo{", 4, 7673},
         {"foo{}", 5, 5542},       {"{foo}", 5, 12182},
         {"a{foo}b", 7, 12182},    {"a{foo}b{bar}", 12, 12182},
-        {"a{foo", 5, 113},      {"a{}{foo}", 8, 700},
+        {"a{foo", 5, 113},        {"a{}{foo}", 8, 700},
         {"a{{foo}}", 8, 13308},   {"\0\xff\r\n", 4, 6261},
     };
     (void)state;
