@@ -27,11 +27,10 @@ static enum clients_status make_table(struct clients *clients, char *error)
 {
     struct rules_bytes text = {.ptr = (const uint8_t *)clients->text,
                                .len = clients->len};
-    struct rules_diags *diags = malloc(sizeof(*diags));
+    struct rules_diags *diags = diags_new(clients->path);
     if (diags == NULL) {
         return CLIENTS_UNREAD;
     }
-    rules_diags_init(diags, clients->path);
     clients->table = rules_clients_load(text, clients->kind, diags);
     diags_log(diags);
     enum clients_status status = CLIENTS_OK;

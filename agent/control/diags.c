@@ -5,6 +5,15 @@
 
 #include "agent/log.h"
 
+struct rules_diags *diags_new(const char *path)
+{
+    struct rules_diags *diags = malloc(sizeof(*diags));
+    if (diags != NULL) {
+        rules_diags_init(diags, path);
+    }
+    return diags;
+}
+
 void diags_log(const struct rules_diags *diags)
 {
     char *text = NULL;

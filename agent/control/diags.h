@@ -6,6 +6,11 @@
 
 #include "rules/diag.h"
 
+#include "agent/base.h"
+
+/** @return no diagnostics yet, of a file; to be freed with free. NULL: memory is short */
+MUST_USE struct rules_diags *diags_new(const char *path);
+
 /** All of them, to standard error like log lines: who does not read there holds up nobody. */
 void diags_log(const struct rules_diags *diags);
 

@@ -5,33 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "rules/print.h"
-
 #include "agent/control/diags.h"
+#include "agent/control/edition.h"
 #include "agent/control/keeper.h"
 #include "agent/control/sources.h"
-#include "agent/file.h"
 #include "agent/log.h"
-
-/* A set with what its workers count, from its compilation on. */
-struct edition {
-    struct decide_set *set; /* NULL: none */
-    char *clients_path;     /* of the file that the set names; NULL: none */
-    struct clients *clients;
-    struct sources *sources;
-    char version[VERSION_BYTES];
-    char *copy; /* of the rules as one file, for the keeper */
-    size_t copy_len;
-    bool is_readable; /* the copy is no larger than a file may be */
-    bool is_last_good;
-    struct counters *counters[SERVER_WORKERS_MAX + 1]; /* workers', then our own */
-};
-
-/* A limit of the set in force, by name. */
-struct named {
-    const char *name;
-    uint32_t idx;
-};
 
 /* The file of clients that the newest rules name. */
 struct clients_watch {
@@ -50,7 +28,7 @@ struct rulebook {
     char *last_good_path; /* NULL: nowhere */
     char *last_good_clients_path;
     unsigned n_workers;
-    const char *redis_prefix; /* NULL: no rule counts in Redis */
+    struct edition_options options;
     struct edition in_force;
     struct edition next;          /* being handed to the workers */
     struct clients *next_clients; /* the same, with the set in force */
@@ -58,8 +36,7 @@ struct rulebook {
     struct edition arriving;      /* for the file of clients that it names */
     struct clients_watch clients;
     struct clients_loader loader;
-    struct named
-        *names; /* of the limits in force, sorted, while `next` is on its way */
+    struct edition_limit *limits; /* of what is in force, while `next` is on its way */
     char tried[VERSION_BYTES];
     struct rulebook_report report;
     struct keeper *keeper;
@@ -73,158 +50,11 @@ struct rulebook {
     struct ev_timer second;
 };
 
-static void edition_clear(struct edition *edition)
-{
-    for (unsigned i = 0; i < ARRAY_LEN(edition->counters); i++) {
-        counters_free(edition->counters[i]);
-    }
-    decide_set_free(edition->set);
-    clients_drop(edition->clients);
-    free(edition->clients_path);
-    sources_free(edition->sources);
-    free(edition->copy);
-    *edition = (struct edition){0};
-}
-
-static void keep_calendars(struct decide_set *set)
-{
-    if (set != NULL) {
-        (void)decide_set_keep_calendars(set, clock_now(), clock_wall_us());
-    }
-}
-
-static enum rules_clients_kind clients_kind(const struct edition *edition)
-{
-    return rules_set_clients(edition->set->rules)->kind;
-}
-
-/* Where the file is that a set names: seen from the rules file. */
-static bool find_clients(struct edition *edition, const char *rules_path)
-{
-    const struct rules_clients_file *file = rules_set_clients(edition->set->rules);
-    if (file == NULL) {
-        return true;
-    }
-    edition->clients_path = file_beside(rules_path, file->path);
-    return edition->clients_path != NULL;
-}
-
-/* The rules as one file, for the keeper, and the version that this makes them. */
-static bool edition_print(struct edition *edition, const struct rules_file *file)
-{
-    uint32_t n_events = 0;
-    edition->copy = rules_file_print(file, &edition->copy_len, &n_events);
-    if (edition->copy == NULL) {
-        return false;
-    }
-    version_of(edition->copy, edition->copy_len, edition->version);
-    edition->is_readable = edition->copy_len <= RULES_FILE_BYTES_MAX
-                           && n_events <= YAMLTREE_EVENTS_MAX;
-    return true;
-}
-
-/* Compile what was found right; NULL: out of memory. */
-static struct decide_set *compile(const struct rulebook *book,
-                                  const struct rules_file *file,
-                                  struct rules_diags *diags)
-{
-    struct decide_set *set = NULL;
-    struct rules_set *rules = rules_file_compile(file, clock_wall_us() / US_PER_S,
-                                                 diags);
-    if (rules != NULL) {
-        set = decide_set_new(rules, book->redis_prefix);
-        keep_calendars(set);
-    }
-    return set;
-}
-
-/* Make what `file`, which was read from the sources of `edition`, says; NULL: it was found
- * wrong. False with a text in `error`, and nothing is left. Diagnostics go to standard
- * error, the first error to `error`. */
-static bool edition_make(const struct rulebook *book, struct edition *edition,
-                         struct rules_file *file, struct rules_diags *diags,
-                         char *error)
-{
-    (void)snprintf(error, RULEBOOK_ERROR_BYTES_MAX, "out of memory");
-    if (file != NULL && (book->redis_prefix != NULL || rules_file_is_local(file, diags))
-        && edition_print(edition, file)) {
-        edition->set = compile(book, file, diags);
-    }
-    diags_log(diags);
-    diags_first_error(diags, error, RULEBOOK_ERROR_BYTES_MAX);
-    rules_file_free(file);
-    if (edition->set != NULL && find_clients(edition, book->path)) {
-        return true;
-    }
-    edition_clear(edition);
-    return false;
-}
-
-static struct rules_diags *diags_new(const char *path)
-{
-    struct rules_diags *diags = malloc(sizeof(*diags));
-    if (diags != NULL) {
-        rules_diags_init(diags, path);
-    }
-    return diags;
-}
-
-/* Check and compile the sources of `edition`; likewise. */
-static bool edition_compile(const struct rulebook *book, struct edition *edition,
-                            const char *path, char *error)
-{
-    struct rules_diags *diags = diags_new(path);
-    if (diags == NULL) {
-        (void)snprintf(error, RULEBOOK_ERROR_BYTES_MAX, "out of memory");
-        edition_clear(edition);
-        return false;
-    }
-    bool is_good = edition_make(book, edition, sources_read(edition->sources, diags),
-                                diags, error);
-    free(diags);
-    return is_good;
-}
-
-/* Read and compile a file into `edition`; likewise. */
-static bool edition_load(const struct rulebook *book, struct edition *edition,
-                         const char *path, struct watch *watch, char *error)
-{
-    const char *reason = NULL;
-    edition->sources = sources_open(path, watch, &reason);
-    if (edition->sources == NULL) {
-        (void)snprintf(error, RULEBOOK_ERROR_BYTES_MAX, "%s", reason);
-        return false;
-    }
-    return edition_compile(book, edition, path, error);
-}
-
-static bool make_counters(struct edition *edition, unsigned n)
-{
-    for (unsigned i = 0; i < n; i++) {
-        edition->counters[i] = counters_new(edition->set->n_limits);
-        if (edition->counters[i] == NULL) {
-            return false;
-        }
-    }
-    return true;
-}
-
-/* Rules that are larger when they are printed than a file may be are kept as they are. */
-static void keep_as_it_is(struct edition *edition)
-{
-    char *text = sources_copy(edition->sources, &edition->copy_len);
-    if (text != NULL) {
-        free(edition->copy);
-        edition->copy = text;
-        edition->is_readable = true;
-    }
-}
-
 static void keep_last_good(struct rulebook *book)
 {
     struct edition *edition = &book->in_force;
     if (!edition->is_readable) {
-        keep_as_it_is(edition);
+        edition_copy_as_it_is(edition);
     }
     if (edition->is_readable) {
         keeper_keep(book->keeper, edition->copy, edition->copy_len);
@@ -284,7 +114,7 @@ static void report_clients_failure(struct rulebook *book, const char *error)
 /* Rules whose clients are no good. */
 static void tell_both(const char *path, const char *reason, char *error)
 {
-    (void)snprintf(error, RULEBOOK_ERROR_BYTES_MAX, "%.128s: %.180s", path, reason);
+    (void)snprintf(error, EDITION_ERROR_BYTES_MAX, "%.128s: %.180s", path, reason);
 }
 
 static bool is_same_path(const char *a, const char *b)
@@ -297,7 +127,7 @@ static bool watch_clients(struct rulebook *book, const struct edition *edition)
 {
     struct clients_watch *watch = &book->clients;
     const char *path = edition->clients_path;
-    enum rules_clients_kind kind = path != NULL ? clients_kind(edition)
+    enum rules_clients_kind kind = path != NULL ? edition_clients_kind(edition)
                                                 : RULES_CLIENTS_TEXT;
     if (is_same_path(path, watch->path) && kind == watch->kind) {
         return true;
@@ -321,7 +151,8 @@ static struct clients *table_for(const struct rulebook *book,
 {
     struct clients *tables[] = {book->clients.newest, book->in_force.clients};
     for (size_t i = 0; edition->clients_path != NULL && i < ARRAY_LEN(tables); i++) {
-        if (clients_are_of(tables[i], edition->clients_path, clients_kind(edition))) {
+        if (clients_are_of(tables[i], edition->clients_path,
+                           edition_clients_kind(edition))) {
             return tables[i];
         }
     }
@@ -340,7 +171,7 @@ static bool load_first_clients(struct rulebook *book, char *error)
     struct clients_watch *watch = &book->clients;
     struct edition *edition = &book->in_force;
     if (!watch_clients(book, edition)) {
-        (void)snprintf(error, RULEBOOK_ERROR_BYTES_MAX, "out of memory");
+        (void)snprintf(error, EDITION_ERROR_BYTES_MAX, "out of memory");
         edition_clear(edition);
         return false;
     }
@@ -369,7 +200,7 @@ static bool load_last_good_clients(struct rulebook *book)
     if (edition->clients_path == NULL) {
         return true;
     }
-    if (clients_load(book->last_good_clients_path, clients_kind(edition),
+    if (clients_load(book->last_good_clients_path, edition_clients_kind(edition),
                      &edition->clients, error)
         != CLIENTS_OK) {
         log_error("%s: %s", book->last_good_clients_path, error);
@@ -383,12 +214,12 @@ static bool load_last_good_clients(struct rulebook *book)
 /* The rules that came into force last, and their clients, where the files are no good. */
 static bool load_last_good(struct rulebook *book)
 {
-    char error[RULEBOOK_ERROR_BYTES_MAX];
+    char error[EDITION_ERROR_BYTES_MAX];
     struct edition *edition = &book->in_force;
     if (book->last_good_path == NULL) {
         return false;
     }
-    if (!edition_load(book, edition, book->last_good_path, NULL, error)) {
+    if (!edition_load(edition, &book->options, book->last_good_path, NULL, error)) {
         log_error("%s: %s", book->last_good_path, error);
         return false;
     }
@@ -407,8 +238,8 @@ static bool load_last_good(struct rulebook *book)
 
 static bool load_first(struct rulebook *book)
 {
-    char error[RULEBOOK_ERROR_BYTES_MAX];
-    if (!edition_load(book, &book->in_force, book->path, &book->watch, error)
+    char error[EDITION_ERROR_BYTES_MAX];
+    if (!edition_load(&book->in_force, &book->options, book->path, &book->watch, error)
         || !load_first_clients(book, error)) {
         log_error("%s: %s", book->path, error);
         report_failure(book, error);
@@ -417,7 +248,7 @@ static bool load_first(struct rulebook *book)
             return false;
         }
     }
-    if (!make_counters(&book->in_force, book->n_workers + 1)) {
+    if (!edition_count(&book->in_force, book->n_workers)) {
         log_error("out of memory");
         return false;
     }
@@ -463,7 +294,8 @@ struct rulebook *rulebook_open(const char *path, const char *state_dir,
     }
     book->path = path;
     book->n_workers = n_workers;
-    book->redis_prefix = redis_prefix;
+    book->options.rules_path = path;
+    book->options.redis_prefix = redis_prefix;
     clients_loader_init(&book->loader);
     if (!open_keeper(book, state_dir) || !load_first(book)) {
         rulebook_free(book);
@@ -476,50 +308,6 @@ struct rulebook *rulebook_open(const char *path, const char *state_dir,
     return book;
 }
 
-static int named_compare(const void *a, const void *b)
-{
-    return strcmp(((const struct named *)a)->name, ((const struct named *)b)->name);
-}
-
-static struct named *names_of(const struct decide_set *set)
-{
-    struct named *names = calloc((size_t)set->n_limits + 1, sizeof(*names));
-    for (uint32_t i = 0; names != NULL && i < set->n_limits; i++) {
-        names[i] = (struct named){set->limits[i].name, i};
-    }
-    if (names != NULL) {
-        qsort(names, set->n_limits, sizeof(*names), named_compare);
-    }
-    return names;
-}
-
-static void add_outcomes(struct counters *to, uint32_t to_idx,
-                         const struct counters *from, uint32_t from_idx)
-{
-    for (unsigned outcome = 0; outcome < OUTCOMES_N; outcome++) {
-        counter_add_outcome(to, to_idx, (enum outcome)outcome,
-                            counter_get_outcome(from, from_idx, (enum outcome)outcome));
-    }
-}
-
-/* What was counted for a limit goes on for the limit of that name, in our own block: those
- * of the workers begin anew. */
-static void carry_outcomes(struct rulebook *book)
-{
-    const struct edition *old = &book->in_force;
-    const struct decide_set *set = book->next.set;
-    struct counters *carried = book->next.counters[book->n_workers];
-    for (uint32_t i = 0; i < set->n_limits; i++) {
-        struct named key = {.name = set->limits[i].name};
-        const struct named *found = bsearch(&key, book->names, old->set->n_limits,
-                                            sizeof(*book->names), named_compare);
-        for (unsigned j = 0; found != NULL && j <= book->n_workers; j++) {
-            add_outcomes(carried, i, old->counters[j], found->idx);
-        }
-    }
-    counters_swap_outcomes(old->counters[book->n_workers], carried);
-}
-
 static void look_in_ms(struct rulebook *book, int ms)
 {
     ev_timer_stop(book->loop, &book->settle);
@@ -528,20 +316,6 @@ static void look_in_ms(struct rulebook *book, int ms)
 }
 
 static void continue_changes(struct rulebook *book);
-
-/* What was counted goes on; our own block stays where it is. */
-static void carry_counters(struct rulebook *book)
-{
-    unsigned own = book->n_workers;
-    struct edition *old = &book->in_force;
-    carry_outcomes(book);
-    for (unsigned i = 0; i < book->n_workers; i++) {
-        counters_add_all(old->counters[own], old->counters[i]);
-    }
-    counters_free(book->next.counters[own]);
-    book->next.counters[own] = old->counters[own];
-    old->counters[own] = NULL;
-}
 
 static void say_clients(struct rulebook *book)
 {
@@ -560,9 +334,9 @@ static void on_changed(void *context)
 {
     struct rulebook *book = context;
     bool has_other_clients = book->next.clients != book->in_force.clients;
-    carry_counters(book);
-    free(book->names);
-    book->names = NULL;
+    edition_follow(&book->next, &book->in_force, book->limits, book->n_workers);
+    free(book->limits);
+    book->limits = NULL;
     edition_clear(&book->in_force);
     book->in_force = book->next;
     book->next = (struct edition){0};
@@ -603,12 +377,12 @@ static void begin_change(struct rulebook *book)
         clients_drop(next->clients);
         next->clients = newest;
     }
-    book->names = names_of(book->in_force.set);
-    if (book->names == NULL || !make_counters(next, book->n_workers + 1)) {
+    book->limits = edition_limits(&book->in_force);
+    if (book->limits == NULL || !edition_count(next, book->n_workers)) {
         log_error("%s: out of memory: the old rules stay in force", book->path);
         report_failure(book, "out of memory");
-        free(book->names);
-        book->names = NULL;
+        free(book->limits);
+        book->limits = NULL;
         edition_clear(next);
         book->tried[0] = '\0';
         look_in_ms(book, RULEBOOK_RETRY_MS);
@@ -677,7 +451,7 @@ static void refuse_clients(struct rulebook *book, enum clients_status status,
     }
     report_clients_failure(book, reason);
     if (are_rules_refused) {
-        char error[RULEBOOK_ERROR_BYTES_MAX];
+        char error[EDITION_ERROR_BYTES_MAX];
         tell_both(watch->path, reason, error);
         refuse(book, error);
         return;
@@ -793,7 +567,7 @@ static void admit(struct rulebook *book, struct edition *edition)
 /* Take what was read, if it is good. */
 static void judge(struct rulebook *book, struct edition *edition, bool is_asked)
 {
-    char error[RULEBOOK_ERROR_BYTES_MAX];
+    char error[EDITION_ERROR_BYTES_MAX];
     struct rules_diags *diags = diags_new(book->path);
     if (diags == NULL) {
         refuse_unreadable(book, "out of memory", is_asked);
@@ -807,7 +581,7 @@ static void judge(struct rulebook *book, struct edition *edition, bool is_asked)
     if (is_known(book, edition->sources) && !is_asked) {
         rules_file_free(file);
         edition_clear(edition);
-    } else if (edition_make(book, edition, file, diags, error)) {
+    } else if (edition_make(edition, &book->options, file, diags, error)) {
         admit(book, edition);
     } else {
         refuse(book, error);
@@ -832,10 +606,10 @@ static void look(struct rulebook *book, bool is_asked)
 /* The rules in force once more, without what has ended meanwhile. */
 static void renew(struct rulebook *book)
 {
-    char error[RULEBOOK_ERROR_BYTES_MAX];
+    char error[EDITION_ERROR_BYTES_MAX];
     struct edition edition = {.sources = sources_share(book->in_force.sources),
                               .is_last_good = book->in_force.is_last_good};
-    if (!edition_compile(book, &edition, book->path, error)) {
+    if (!edition_compile(&edition, &book->options, book->path, error)) {
         return; /* in a second again */
     }
     edition.clients = clients_share(book->in_force.clients);
@@ -862,10 +636,10 @@ static void on_settled(struct ev_loop *loop, struct ev_timer *timer, int events)
 
 void rulebook_keep_calendars(struct rulebook *book)
 {
-    keep_calendars(book->in_force.set);
-    keep_calendars(book->next.set);
-    keep_calendars(book->waiting.set);
-    keep_calendars(book->arriving.set);
+    edition_keep_calendars(&book->in_force);
+    edition_keep_calendars(&book->next);
+    edition_keep_calendars(&book->waiting);
+    edition_keep_calendars(&book->arriving);
 }
 
 /* Read when it has not changed for a while: what is written half may look whole. */
@@ -941,7 +715,7 @@ void rulebook_free(struct rulebook *book)
     clients_drop(book->next_clients);
     clients_drop(book->clients.newest);
     free(book->clients.path);
-    free(book->names);
+    free(book->limits);
     free(book->last_good_path);
     free(book->last_good_clients_path);
     free(book);

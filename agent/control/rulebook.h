@@ -2,8 +2,8 @@
  * @file agent/control/rulebook.h  The rules in force: where they come from, how they change.
  *
  * Model:     a file is read, with what it includes, and compiled aside. A good one becomes
- *            a set that all workers are handed; once the last of them has left the old set, that is freed, and
- *            what was counted under it goes on under the names of its limits. A bad file
+ *            a set that all workers are handed; once the last of them has left the old set,
+ *            that is freed, and what was counted goes on (edition.h). A bad file
  *            changes nothing: its errors are said once, and the report has the first.
  *            What came into force is kept as LAST_GOOD_FILE in state_dir, as one file, in
  *            the form of rules/print.h: a start with a bad file serves that. Its digest is
@@ -28,6 +28,7 @@
 
 #include "agent/clock.h"
 #include "agent/control/clients.h"
+#include "agent/control/edition.h"
 #include "agent/control/version.h"
 #include "agent/net/server.h"
 
@@ -39,7 +40,6 @@ enum {
     RULEBOOK_RETRY_MS = 5000, /* from a file that cannot be read until the next try */
     RULEBOOK_CLIENTS_SETTLE_S = 1, /* the same for clients, while they do not change */
     RULEBOOK_CLIENTS_RETRY_S = 5,
-    RULEBOOK_ERROR_BYTES_MAX = 576,
 };
 
 struct rulebook;
@@ -104,7 +104,7 @@ struct rulebook_report {
     struct instant changed_at;
     uint64_t n_changes; /* after the start */
     uint64_t n_failures;
-    char error[RULEBOOK_ERROR_BYTES_MAX]; /* of the last try; empty: it went well */
+    char error[EDITION_ERROR_BYTES_MAX]; /* of the last try; empty: it went well */
     struct clients_report clients;
 };
 
