@@ -21,9 +21,10 @@
  *            record waits in a slot beside it, marked as inherited, until the next take
  *            of that counter, which knows its limit, merges the two.
  * Ownership: local_new / store_free. All memory is reserved at start, touched when used.
- * Threads:   any number of threads. Each set has a one-byte lock (spin.h). A take locks the sets of all its charges in
- *            address order, holds them for the arithmetic and nothing else, and so is
- *            atomic among threads. A settlement does the same for its one set.
+ * Threads:   any number of threads. Each set has a one-byte lock (spin.h). A take locks the
+ *            sets of all its charges in address order, holds them for the arithmetic and
+ *            nothing else, and so is atomic among threads. A settlement does the same for
+ *            its one set.
  *
  *            | with           | take, export, import   | free         |
  *            | -------------- | ---------------------- | ------------ |
@@ -33,8 +34,8 @@
  *            An export locks one set at a time, for a copy: it shows each counter as it
  *            stood at some moment of the export, each once.
  * Errors:    local_new answers NULL with errno when the memory cannot be had.
- * Limits:    LOCAL_COUNTER_BYTES a counter, 8 bytes an event of a log (64 a block of 7); completes before take and settle return;
- *            allocates, logs and waits for nothing.
+ * Limits:    LOCAL_COUNTER_BYTES a counter, 8 bytes an event of a log (64 a block of 7);
+ *            completes before take and settle return; allocates, logs and waits for nothing.
  */
 #ifndef AGENT_STORE_LOCAL_H
 #define AGENT_STORE_LOCAL_H
@@ -58,7 +59,8 @@ enum {
  * Make a table.
  *
  * @param memory_bytes  hard cap, at least LOCAL_MEMORY_BYTES_MIN
- * @param log_bytes     of these, for the events of sliding logs: LOCAL_LOG_BYTES_MIN to half of them
+ * @param log_bytes     of these, for the events of sliding logs: LOCAL_LOG_BYTES_MIN to half
+ *                      of them
  * @param secret        LOCAL_SECRET_BYTES random bytes, copied
  * @return the store, or NULL and errno
  */
