@@ -54,6 +54,15 @@ static void read_password_file(struct config_reader *reader,
                 want_file);
 }
 
+/* Nobody is logged in without: of a user that has no password any one will do. */
+static void check_user(struct config_reader *reader, const struct yamltree_node *node)
+{
+    const struct yamltree_node *user = yamltree_child(node, "user");
+    if (user != NULL && yamltree_child(node, "password_file") == NULL) {
+        config_refuse(reader, user, "a password_file with it");
+    }
+}
+
 static void read_primary(struct config_reader *reader, const struct yamltree_node *node)
 {
     config_copy(reader, node, redis_of(reader)->primary_name, CONFIG_NAME_BYTES_MAX,
@@ -85,11 +94,15 @@ static void read_sentinel(struct config_reader *reader,
     };
     struct config_redis *redis = redis_of(reader);
     redis->mode = REDIS_SENTINEL;
-    if (node->kind == YAMLTREE_MAPPING) {
-        config_fields(reader, node, fields, ARRAY_LEN(fields));
-    } else {
+    if (node->kind != YAMLTREE_MAPPING) {
         read_primary(reader, node);
+        return;
     }
+    config_fields(reader, node, fields, ARRAY_LEN(fields));
+    if (yamltree_child(node, "name") == NULL) {
+        config_refuse(reader, node, "name: what the Sentinels call the primary");
+    }
+    check_user(reader, node);
 }
 
 static void read_ca_file(struct config_reader *reader, const struct yamltree_node *node)
@@ -216,9 +229,12 @@ void config_read_redis(struct config_reader *reader, const struct yamltree_node 
     if (node->kind != YAMLTREE_MAPPING) {
         return;
     }
-    if (redis->n_endpoints == 0) {
+    const struct yamltree_node *addresses = yamltree_child(node, "addresses");
+    if (addresses == NULL
+        || (addresses->kind == YAMLTREE_SEQUENCE && addresses->first == NULL)) {
         config_refuse(reader, node, "addresses: [HOST:PORT]");
     }
+    check_user(reader, node);
     if (yamltree_child(node, "cluster") != NULL
         && yamltree_child(node, "sentinel") != NULL) {
         config_refuse(reader, node, "cluster or sentinel, not both");

@@ -68,6 +68,7 @@ struct asker {
     bool is_over;
     bool is_answered;
     struct answer answer;
+    bool is_key_denied;
     char denied[DENIED_BYTES_MAX]; /* as ACL SETUSER takes it: " +zadd +zcard" */
 };
 
@@ -179,6 +180,12 @@ static bool is_of_rights(const char *why)
            || strstr(why, "without any password") != NULL;
 }
 
+/* Redis 6: "... to access one of the keys", 7: "... to access a key". */
+static bool is_of_keys(const char *why)
+{
+    return strstr(why, "to access") != NULL && strstr(why, "key") != NULL;
+}
+
 /* Where it is of another kind than agent.yaml says: what to do about that; else NULL. */
 static const char *mend_of_mode(const char *why)
 {
@@ -188,6 +195,10 @@ static const char *mend_of_mode(const char *why)
     }
     if (is_unknown && strstr(why, "SENTINEL") != NULL) {
         return "it is no Sentinel: leave `sentinel` out";
+    }
+    if (is_unknown && strstr(why, "CLUSTER") != NULL) {
+        return "it is no cluster: leave `cluster` out; if it is a Sentinel, say "
+               "`sentinel`";
     }
     if (is_unknown && strstr(why, "SCRIPT") != NULL) {
         return "it keeps no keys: if it is a Sentinel, say `sentinel`";
@@ -241,6 +252,10 @@ static bool take_step(struct asker *a, bool is_answered, const char *command)
     if (!is_answered) {
         tell_down(a, a->node->name, a->n_downs > 0 ? a->why : "no answer");
         return false;
+    }
+    if (a->answer.error == SEAM_ERROR_DENIED && is_of_keys(a->answer.text)) {
+        a->is_key_denied = true;
+        return true;
     }
     if (a->answer.error == SEAM_ERROR_DENIED) {
         size_t len = strlen(a->denied);
@@ -406,8 +421,23 @@ static void ask_steps(struct asker *a)
         is_there = take_step(a, ask_words(a, asking), asking[0]);
     }
     /* A script that may not what it calls is refused for that, which is told already. */
-    if (is_there && a->denied[0] == '\0') {
+    if (is_there && a->denied[0] == '\0' && !a->is_key_denied) {
         ask_script(a);
+    }
+}
+
+static void tell_denied(struct asker *a)
+{
+    const char *user = a->options->user != NULL ? a->options->user : "default";
+    if (a->denied[0] != '\0') {
+        TELL(a, RULES_ERROR, check_code_redis_denied,
+             "%.60s: the user lacks rights: ACL SETUSER %.60s%s", a->node->name, user,
+             a->denied);
+    }
+    if (a->is_key_denied) {
+        TELL(a, RULES_ERROR, check_code_redis_denied,
+             "%.60s: the user may not use our keys: ACL SETUSER %.60s ~%.32s:*",
+             a->node->name, user, a->prefix);
     }
 }
 
@@ -416,11 +446,7 @@ static void ask_node(struct asker *a)
     if (ask_who(a) && ask_role(a)) {
         ask_steps(a);
     }
-    if (a->denied[0] != '\0') {
-        TELL(a, RULES_ERROR, check_code_redis_denied,
-             "%.60s: the user lacks rights: ACL SETUSER %.60s%s", a->node->name,
-             a->options->user != NULL ? a->options->user : "default", a->denied);
-    }
+    tell_denied(a);
 }
 
 /* ---- all nodes ---- */
@@ -445,6 +471,7 @@ static void look_at_node(struct asker *a, unsigned idx, struct check_redis *foun
     a->node = &found->nodes[found->n_nodes];
     a->node_end = instant_diff_us(a->end, node_end) < 0 ? a->end : node_end;
     a->denied[0] = '\0';
+    a->is_key_denied = false;
     endpoint_print(&node->endpoint, a->node->name);
     a->node->memory_bytes = -1;
     if (!find_keys(a)) {

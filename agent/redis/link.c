@@ -330,6 +330,14 @@ void link_use(struct link *l, const char *host,
     end_requests(l);
 }
 
+/* A name is for people to read, and may be refused; but not for want of a password. */
+static bool is_no_auth(const struct seam_value *error)
+{
+    static const char word[] = "NOAUTH";
+    return error->text_bytes >= sizeof(word) - 1
+           && memcmp(error->text, word, sizeof(word) - 1) == 0;
+}
+
 /* Whether a reply of the greeting is as it should be; else `why` says what is wrong. */
 static bool check_greeting(struct link *l, const struct seam_reply *reply)
 {
@@ -341,7 +349,7 @@ static bool check_greeting(struct link *l, const struct seam_reply *reply)
     if (value->type == SEAM_ERROR_TEXT) {
         (void)snprintf(l->why, sizeof(l->why), "%s: %.*s", names[name],
                        (int)value->text_bytes, value->text);
-        return step == GREETING_SETNAME; /* a name is for people to read */
+        return step == GREETING_SETNAME && !is_no_auth(value);
     }
     (void)snprintf(l->why, sizeof(l->why), "%s: not the reply of a Redis server",
                    names[name]);
@@ -511,7 +519,7 @@ static void on_timer(struct ev_loop *loop, struct ev_timer *timer, int events)
         go_down(l, "connecting takes too long");
         return;
     case LINK_SECURING:
-        go_down(l, "TLS: the handshake takes too long");
+        go_down(l, "TLS: no answer to the handshake; is TLS spoken there?");
         return;
     case LINK_GREETING:
         go_down(l, "no answer to the greeting");

@@ -1,12 +1,17 @@
 #include "agent/redis/tls.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 #include <openssl/err.h>
 #include <openssl/ssl.h>
 #include <openssl/x509v3.h>
+#include <sys/stat.h>
 
 enum {
     TLS_NAME_BYTES_MAX = 256
@@ -22,12 +27,42 @@ static const char *last_reason(void)
     return reason != NULL ? reason : "unknown error";
 }
 
+/* OpenSSL would wait for a FIFO, and does not tell why it cannot open a file. */
+static bool is_file(const char *path, char *error)
+{
+    struct stat stat;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    bool is_regular = fd >= 0 && fstat(fd, &stat) == 0 && S_ISREG(stat.st_mode);
+    if (!is_regular) {
+        (void)snprintf(error, TLS_ERROR_BYTES_MAX, "%s: %s", path,
+                       fd < 0 ? strerrordesc_np(errno) : "is no regular file");
+    }
+    if (fd >= 0) {
+        (void)close(fd);
+    }
+    return is_regular;
+}
+
+/* OpenSSL would ask on the terminal. */
+static int refuse_passphrase(char *passphrase, int size, int is_writing, void *data)
+{
+    bool *is_asked = data;
+    (void)passphrase;
+    (void)size;
+    (void)is_writing;
+    *is_asked = true;
+    return -1;
+}
+
 static bool trust(SSL_CTX *context, const char *ca_file, char *error)
 {
     if (ca_file == NULL) {
         (void)snprintf(error, TLS_ERROR_BYTES_MAX,
                        "the system's certificates cannot be read");
         return SSL_CTX_set_default_verify_paths(context) == 1;
+    }
+    if (!is_file(ca_file, error)) {
+        return false;
     }
     if (SSL_CTX_load_verify_file(context, ca_file) == 1) {
         return true;
@@ -43,20 +78,32 @@ static bool show(SSL_CTX *context, const struct tls_options *options, char *erro
     if (options->cert_file == NULL) {
         return true;
     }
+    const char *key_file = options->key_file != NULL ? options->key_file
+                                                     : options->cert_file;
+    bool is_asked = false;
+    if (!is_file(options->cert_file, error) || !is_file(key_file, error)) {
+        return false;
+    }
+    SSL_CTX_set_default_passwd_cb(context, refuse_passphrase);
+    SSL_CTX_set_default_passwd_cb_userdata(context, &is_asked);
     if (SSL_CTX_use_certificate_chain_file(context, options->cert_file) != 1) {
         (void)snprintf(error, TLS_ERROR_BYTES_MAX, "%s: no certificate in PEM form: %s",
                        options->cert_file, last_reason());
         return false;
     }
-    const char *key_file = options->key_file != NULL ? options->key_file
-                                                     : options->cert_file;
-    if (SSL_CTX_use_PrivateKey_file(context, key_file, SSL_FILETYPE_PEM) != 1) {
+    if (SSL_CTX_use_PrivateKey_file(context, key_file, SSL_FILETYPE_PEM) == 1) {
+        return true;
+    }
+    if (is_asked) {
+        (void)snprintf(error, TLS_ERROR_BYTES_MAX,
+                       "%s: the key has a pass phrase; openssl pkey takes it off",
+                       key_file);
+    } else {
         (void)snprintf(error, TLS_ERROR_BYTES_MAX,
                        "%s: no private key in PEM form for %s: %s", key_file,
                        options->cert_file, last_reason());
-        return false;
     }
-    return true;
+    return false;
 }
 
 struct tls *tls_new(const struct tls_options *options, char *error)

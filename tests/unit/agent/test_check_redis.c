@@ -252,6 +252,9 @@ static void test_rights(void **state)
     tell("acl setuser limiter -del -zadd", "+OK");
     assert_string_equal(ask_as("limiter", "PASSWORD"), "redis-denied ");
     expect_text("ACL SETUSER limiter +zadd +del");
+    tell("acl setuser limiter +del +zadd resetkeys ~other:*", "+OK");
+    assert_string_equal(ask_as("limiter", "PASSWORD"), "redis-denied ");
+    expect_text("ACL SETUSER limiter ~rl:*");
     assert_string_equal(ask_as("limiter", "another"), "redis-denied ");
     assert_int_equal(found.n_nodes, 0);
     config.database = 1;
@@ -259,6 +262,9 @@ static void test_rights(void **state)
     assert_string_equal(ask_as("limiter", "PASSWORD"), "redis-denied ");
     tell("config set requirepass word", "+OK");
     assert_string_equal(ask(), "redis-denied ");
+    config.database = 0;
+    assert_string_equal(ask(), "redis-denied ");
+    expect_text("NOAUTH");
 }
 
 static void test_clusters(void **state)

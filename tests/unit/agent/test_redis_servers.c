@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <sys/stat.h>
+
 #include <cmocka.h>
 
 #include "agent/redis/router.h"
@@ -209,6 +211,7 @@ static char ca_path[64];
 static char key_path[64];
 static char other_path[64];
 static char other_key_path[64];
+static char fifo_path[64];
 
 static void make_certificate(const char *cert, const char *key, const char *names)
 {
@@ -231,8 +234,20 @@ static void make_certificates(void)
     (void)snprintf(key_path, sizeof(key_path), "%s/key.pem", dir);
     (void)snprintf(other_path, sizeof(other_path), "%s/other.pem", dir);
     (void)snprintf(other_key_path, sizeof(other_key_path), "%s/other_key.pem", dir);
+    (void)snprintf(fifo_path, sizeof(fifo_path), "%s/fifo", dir);
     make_certificate(ca_path, key_path, "IP:127.0.0.1,DNS:redis.example");
     make_certificate(other_path, other_key_path, "IP:127.0.0.1");
+}
+
+/* The key of the first certificate, under a pass phrase, in place of the other one. */
+static void make_secret_key(void)
+{
+    char command[256];
+    (void)snprintf(command, sizeof(command),
+                   "openssl pkey -in %s -out %s -aes128 -passout pass:word", key_path,
+                   other_key_path);
+    /* NOLINTNEXTLINE(cert-env33-c,concurrency-mt-unsafe): a command of our own */
+    assert_int_equal(system(command), 0);
 }
 
 static void remove_certificates(void)
@@ -241,6 +256,7 @@ static void remove_certificates(void)
     (void)remove(key_path);
     (void)remove(other_path);
     (void)remove(other_key_path);
+    (void)remove(fifo_path);
     (void)remove(dir);
 }
 
@@ -302,7 +318,7 @@ static void test_tls_files_that_are_none(void **state)
     (void)state;
     make_certificates();
     assert_null(tls_new(&(struct tls_options){.ca_file = "/nowhere"}, error));
-    assert_non_null(strstr(error, "/nowhere: no certificates"));
+    assert_non_null(strstr(error, "/nowhere: No such file"));
     assert_null(tls_new(&(struct tls_options){.ca_file = key_path}, error));
     assert_null(
         tls_new(&(struct tls_options){.ca_file = ca_path, .cert_file = key_path},
@@ -313,6 +329,16 @@ static void test_tls_files_that_are_none(void **state)
                                               .key_file = other_key_path},
                         error));
     assert_non_null(strstr(error, "no private key in PEM form for"));
+    /* Neither waited for, nor asked for on a terminal. */
+    assert_int_equal(mkfifo(fifo_path, 0600), 0);
+    assert_null(tls_new(&(struct tls_options){.ca_file = fifo_path}, error));
+    assert_non_null(strstr(error, "is no regular file"));
+    make_secret_key();
+    assert_null(tls_new(&(struct tls_options){.ca_file = ca_path,
+                                              .cert_file = ca_path,
+                                              .key_file = other_key_path},
+                        error));
+    assert_non_null(strstr(error, "has a pass phrase"));
     remove_certificates();
 }
 
