@@ -14,6 +14,15 @@ void calendar_fill(struct calendar *calendar, const struct calendar_start *start
     atomic_store_explicit(&calendar->turn, turn, memory_order_release);
 }
 
+static void read_start(const struct calendar *calendar, unsigned table, int i,
+                       struct calendar_start *start)
+{
+    start->number = atomic_load_explicit(&calendar->tables[table][i].number,
+                                         memory_order_acquire);
+    start->us = atomic_load_explicit(&calendar->tables[table][i].us,
+                                     memory_order_acquire);
+}
+
 void calendar_copy(struct calendar *to, const struct calendar *from)
 {
     struct calendar_start starts[CALENDAR_STARTS];
@@ -21,10 +30,7 @@ void calendar_copy(struct calendar *to, const struct calendar *from)
     do {
         turn = atomic_load_explicit(&from->turn, memory_order_acquire);
         for (int i = 0; i < CALENDAR_STARTS; i++) {
-            starts[i].number = atomic_load_explicit(&from->tables[turn % 2][i].number,
-                                                    memory_order_acquire);
-            starts[i].us = atomic_load_explicit(&from->tables[turn % 2][i].us,
-                                                memory_order_acquire);
+            read_start(from, turn % 2, i, &starts[i]);
         }
     } while (atomic_load_explicit(&from->turn, memory_order_relaxed) != turn);
     to->is_even = from->is_even;
@@ -61,8 +67,9 @@ int64_t calendar_find(const struct calendar *calendar, struct instant now,
     return number;
 }
 
-void calendar_upcoming(const struct calendar *calendar, struct instant now,
-                       int64_t numbers[CALENDAR_UPCOMING])
+/* The starts that calendar_upcoming tells, on both clocks. */
+static void read_upcoming(const struct calendar *calendar, struct instant now,
+                          struct calendar_start starts[CALENDAR_UPCOMING])
 {
     unsigned turn = 0;
     do {
@@ -73,8 +80,28 @@ void calendar_upcoming(const struct calendar *calendar, struct instant now,
             first = CALENDAR_STARTS - CALENDAR_UPCOMING;
         }
         for (int i = 0; i < CALENDAR_UPCOMING; i++) {
-            numbers[i] = atomic_load_explicit(
-                &calendar->tables[turn % 2][first + i].number, memory_order_acquire);
+            read_start(calendar, turn % 2, first + i, &starts[i]);
         }
     } while (atomic_load_explicit(&calendar->turn, memory_order_relaxed) != turn);
+}
+
+void calendar_upcoming(const struct calendar *calendar, struct instant now,
+                       int64_t numbers[CALENDAR_UPCOMING])
+{
+    struct calendar_start starts[CALENDAR_UPCOMING];
+    read_upcoming(calendar, now, starts);
+    for (int i = 0; i < CALENDAR_UPCOMING; i++) {
+        numbers[i] = starts[i].number;
+    }
+}
+
+struct instant calendar_of_wall(const struct calendar *calendar, struct instant now,
+                                struct instant wall)
+{
+    struct calendar_start starts[CALENDAR_UPCOMING];
+    read_upcoming(calendar, now, starts);
+    int64_t us = starts[1].us + (wall.us - starts[1].number * US_PER_S);
+    int64_t last_us = starts[2].us - 1;
+    us = us < starts[0].us ? starts[0].us : us;
+    return (struct instant){us < last_us ? us : last_us};
 }

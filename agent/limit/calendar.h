@@ -64,6 +64,14 @@ int64_t calendar_find(const struct calendar *calendar, struct instant now,
 void calendar_upcoming(const struct calendar *calendar, struct instant now,
                        int64_t numbers[CALENDAR_UPCOMING]);
 
+/**
+ * Find the moment of the agent's clock at which the wall clock shows what another one, a
+ * Redis server's, shows now: within the window of now and the next one, since whoever goes
+ * by calendar_upcoming knows no others.
+ */
+struct instant calendar_of_wall(const struct calendar *calendar, struct instant now,
+                                struct instant wall);
+
 static inline bool calendar_is_even(const struct calendar *calendar)
 {
     return calendar->is_even;

@@ -33,9 +33,13 @@ struct syncs {
     _Atomic int64_t ages_us[WORKERS_MAX];
 };
 
-static struct instant server_now(const struct pool *pool, struct instant now)
+/* By the calendar Redis is in the window that it was told of, whatever our clock shows. */
+static struct instant server_now(const struct pool *pool, const struct limit *limit,
+                                 struct instant now)
 {
-    return instant_add_us(now, pool->ahead_us);
+    struct instant then = instant_add_us(now, pool->ahead_us);
+    return limit->calendar == NULL ? then
+                                   : calendar_of_wall(limit->calendar, now, then);
 }
 
 static int64_t lost_us(const struct syncs *syncs)
@@ -88,7 +92,7 @@ static void pool_look(struct pool *pool, const struct limit *limit, struct insta
                       struct limit_answer *answer)
 {
     struct limit_state copy = pool->state;
-    (void)limit_take(limit, &copy, server_now(pool, now), 0, answer);
+    (void)limit_take(limit, &copy, server_now(pool, limit, now), 0, answer);
 }
 
 static enum sync_verdict pool_charge(const struct syncs *syncs, struct pool *pool,
@@ -96,7 +100,7 @@ static enum sync_verdict pool_charge(const struct syncs *syncs, struct pool *poo
                                      struct store_charge *charge)
 {
     const struct limit *limit = charge->limit;
-    struct instant then = server_now(pool, now);
+    struct instant then = server_now(pool, limit, now);
     limit_align(limit, &pool->state, then);
     if (charge->cost > 0 && !pool_affords(pool, limit, n_agents, then, charge->cost)) {
         struct limit_state copy = pool->state;
@@ -169,8 +173,8 @@ void syncs_give_back(struct syncs *syncs, const struct table_key *key,
     struct pool *pool = table_find(&syncs->table, set, key);
     if (pool != NULL && pool->delta >= charge->cost) {
         struct limit_correction correction = {charge->place, charge->cost, 0};
-        (void)limit_settle(charge->limit, &pool->state, server_now(pool, now),
-                           &correction);
+        struct instant then = server_now(pool, charge->limit, now);
+        (void)limit_settle(charge->limit, &pool->state, then, &correction);
         pool->delta -= charge->cost;
     }
     table_unlock(set);
@@ -271,14 +275,15 @@ static void pool_take_over(struct syncs *syncs, struct pool *pool,
                            const struct limit *limit, const struct sync_news *news,
                            struct instant now)
 {
-    int64_t before = remaining(limit, &pool->state, server_now(pool, now));
+    int64_t before = remaining(limit, &pool->state, server_now(pool, limit, now));
     pool->ahead_us = instant_diff_us(news->server, now);
+    struct instant then = server_now(pool, limit, now);
     pool->known = news->state;
     pool->state = news->state;
     if (pool->delta > 0) {
-        charge_by_force(limit, &pool->state, news->server, pool->delta);
+        charge_by_force(limit, &pool->state, then, pool->delta);
     }
-    int64_t after = remaining(limit, &pool->state, news->server);
+    int64_t after = remaining(limit, &pool->state, then);
     atomic_store_explicit(&syncs->ahead_us, pool->ahead_us, memory_order_relaxed);
     (void)atomic_fetch_add_explicit(&syncs->n_exchanges, 1, memory_order_relaxed);
     (void)atomic_fetch_add_explicit(&syncs->drift, (uint64_t)difference(before, after),

@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "agent/limit/calendar.h"
 #include "agent/store/syncs.h"
 
 #include "tests/support/limit.h"
@@ -204,6 +205,52 @@ static void a_charge_stands_in_the_window_of_the_server(void **context)
     assert_int_equal(ask(1), SYNC_ALLOWED);
     assert_int_equal(charge.place, instant_add_us(now, SERVER_US).us / MINUTE_US);
     assert_int_not_equal(charge.place, now.us / MINUTE_US);
+}
+
+/* Hours, of a host whose clock is so far behind the wall's. */
+static void fill_hours(struct calendar *calendar, int64_t behind_us)
+{
+    struct calendar_start starts[CALENDAR_STARTS];
+    const int64_t hour_us = 60 * MINUTE_US;
+    int64_t first_us = (now.us + behind_us) / hour_us * hour_us;
+    for (int i = 0; i < CALENDAR_STARTS; i++) {
+        int64_t us = first_us + i * hour_us;
+        starts[i] = (struct calendar_start){us / US_PER_S, us - behind_us};
+    }
+    calendar_fill(calendar, starts);
+}
+
+/* Full, in the window that Redis takes of those that it is told of. */
+static void answer_full_hour(const struct sync_order *order, int64_t ahead_us)
+{
+    int64_t starts[CALENDAR_UPCOMING];
+    struct sync_news news = {.server = instant_add_us(now, ahead_us)};
+    calendar_upcoming(limit->calendar, now, starts);
+    news.state.fixed.count = 100;
+    news.state.fixed.window = starts[news.server.us >= starts[1] * US_PER_S];
+    syncs_end(syncs, order, limit, &news, now);
+}
+
+static void a_window_of_the_calendar_is_the_one_of_redis_whatever_clocks_show(
+    void **context)
+{
+    static struct calendar calendar;
+    static struct limit hourly;
+    (void)context;
+    hourly = fixed(100, 60 * MINUTE_US);
+    hourly.calendar = &calendar;
+    limit = &hourly;
+    for (int behind = -5; behind <= 5; behind++) {
+        for (int ahead = -5; ahead <= 5; ahead++) {
+            struct sync_order order;
+            pool.lo++; /* another one */
+            fill_hours(&calendar, behind * 40 * MINUTE_US);
+            assert_int_equal(ask_and_watch(1), SYNC_ALLOWED);
+            assert_true(begin(&order));
+            answer_full_hour(&order, (behind + ahead) * 40 * MINUTE_US);
+            assert_int_equal(pass_ones(), 0);
+        }
+    }
 }
 
 static void a_cost_of_nothing_is_allowed_and_charges_nothing(void **context)
@@ -652,6 +699,7 @@ int main(void)
         X(what_is_under_way_counts_as_spent),
         X(who_has_spent_its_part_waits_for_the_next_exchange),
         X(a_charge_stands_in_the_window_of_the_server),
+        X(a_window_of_the_calendar_is_the_one_of_redis_whatever_clocks_show),
         X(a_cost_of_nothing_is_allowed_and_charges_nothing),
         X(what_others_spent_is_known_after_an_exchange),
         X(what_was_charged_meanwhile_is_not_forgotten),
