@@ -2,7 +2,7 @@
 
 #include <stdio.h>
 
-#include "agent/store/redis.h"
+#include "agent/store/redis_parts.h"
 
 enum {
     KEYS_TRIED = 4096 /* to find one that the node has */
@@ -47,13 +47,10 @@ static void probe_end(struct seam_call *call, const struct seam_reply *reply)
 
 static bool is_answer(const struct seam_reply *reply)
 {
-    UNCLEARED int64_t numbers[SCRIPT_REPLY_NUMBERS_MAX];
     UNCLEARED struct store_take take;
     struct script_repairs repairs = {0};
-    size_t n = 0;
     take_init(&take);
-    return seam_read_numbers(reply, numbers, SCRIPT_REPLY_NUMBERS_MAX, &n)
-           && script_decode_take(numbers, n, &take, &repairs) == SCRIPT_OK;
+    return redis_read_take(reply, &take, &repairs);
 }
 
 static void on_probed(struct seam_call *call, const struct seam_reply *reply)

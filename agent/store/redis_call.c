@@ -56,9 +56,8 @@ uint8_t *redis_context_keep(struct context *context, const void *bytes, size_t n
 
 /* --- replies --- */
 
-/* Fill a take from the reply to it. @return false: it is none */
-static bool read_take(const struct seam_reply *reply, struct store_take *take,
-                      struct script_repairs *repairs)
+bool redis_read_take(const struct seam_reply *reply, struct store_take *take,
+                     struct script_repairs *repairs)
 {
     UNCLEARED int64_t numbers[SCRIPT_REPLY_NUMBERS_MAX];
     size_t n = 0;
@@ -275,7 +274,7 @@ static bool read_answer(struct call *call, const struct seam_reply *reply)
     struct context *context = call->context;
     struct script_repairs repairs = {0};
     sub_of_call(call, &sub);
-    if (!read_take(reply, &sub, &repairs)) {
+    if (!redis_read_take(reply, &sub, &repairs)) {
         seam_reject(context->store->policies.seam, &call->seam);
         return false;
     }

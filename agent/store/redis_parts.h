@@ -140,6 +140,10 @@ struct call *redis_call_of_slot(struct context *context, unsigned slot);
 /** Which charge belongs to which call; their order is that of the calls. */
 void redis_plan_calls(struct context *context);
 
+/** Fill a take from the reply to it. @return false: it is none */
+MUST_USE bool redis_read_take(const struct seam_reply *reply, struct store_take *take,
+                              struct script_repairs *repairs);
+
 /** Send it, where its node is asked at all. */
 void redis_call_ask(struct call *call);
 
