@@ -10,7 +10,7 @@
 #include "agent/observe/metrics.h"
 
 enum {
-    FILE_BYTES_MAX = 16,
+    FILE_BYTES_MAX = 16 + BEAT_NAME_BYTES_MAX,
     PATH_BYTES_MAX = CONFIG_PATH_BYTES_MAX + sizeof(AGENTS_FILE),
 };
 
@@ -21,18 +21,27 @@ static bool set_path(const struct config *config, char path[PATH_BYTES_MAX])
     return config->state_dir[0] != '\0';
 }
 
-/* @return 0: it is no count */
-static unsigned read_count(const char *text)
+/* A count, and a name where there is one. @return 0: it is something else */
+static unsigned read_kept(const char *text, char name[BEAT_NAME_BYTES_MAX + 1])
 {
     char *end = NULL;
     unsigned long n = strtoul(text, &end, 10);
-    bool is_count = text[0] >= '1' && text[0] <= '9' && strcmp(end, "\n") == 0
-                    && n <= CONFIG_NODES_MAX;
-    return is_count ? (unsigned)n : 0;
+    if (text[0] < '1' || text[0] > '9' || n > CONFIG_NODES_MAX || *end != '\n') {
+        return 0;
+    }
+    const char *second = end + 1;
+    size_t name_bytes = strspn(second, "0123456789abcdef");
+    const char *rest = name_bytes > 0 ? "\n" : "";
+    if (name_bytes > BEAT_NAME_BYTES_MAX || strcmp(second + name_bytes, rest) != 0) {
+        return 0;
+    }
+    memcpy(name, second, name_bytes);
+    name[name_bytes] = '\0';
+    return (unsigned)n;
 }
 
 /* @return 0: nothing is kept, or not as it should be */
-static unsigned recall_kept(const struct config *config)
+static unsigned recall_kept(struct agents *agents, const struct config *config)
 {
     char path[PATH_BYTES_MAX];
     const char *error = NULL;
@@ -41,7 +50,7 @@ static unsigned recall_kept(const struct config *config)
         return 0;
     }
     char *text = file_read(path, FILE_BYTES_MAX, &len, &error);
-    unsigned n = text != NULL ? read_count(text) : 0;
+    unsigned n = text != NULL ? read_kept(text, agents->ended) : 0;
     if (n == 0) {
         log_warning("%s: %s: how many agents there were is not known", path,
                     text == NULL ? error : "it has no number of agents");
@@ -52,7 +61,7 @@ static unsigned recall_kept(const struct config *config)
 
 unsigned agents_recall(struct agents *agents, const struct config *config)
 {
-    unsigned n = recall_kept(config);
+    unsigned n = recall_kept(agents, config);
     n = n > 0 ? n : config->n_nodes;
     agents->is_unknown = n == 0;
     return n;
@@ -79,7 +88,7 @@ static void keep(struct agents *agents)
         || n == agents->n_kept) {
         return;
     }
-    int len = asprintf(&text, "%u\n", n);
+    int len = asprintf(&text, "%u\n%s\n", n, agents->name);
     if (len > 0) { /* else in a second */
         keeper_keep(agents->keeper, text, (size_t)len);
         agents->n_kept = n;
@@ -108,7 +117,7 @@ static void on_timer(struct ev_loop *loop, struct ev_timer *timer, int events)
 }
 
 /* NOLINTNEXTLINE(readability-function-size): the macros of ev.h nest */
-bool agents_start(struct agents *agents, const struct config *config,
+bool agents_start(struct agents *agents, const struct config *config, const char *name,
                   struct counters *const *counters, struct health *health,
                   struct ev_loop *loop)
 {
@@ -120,6 +129,7 @@ bool agents_start(struct agents *agents, const struct config *config,
         }
     }
     agents->config = config;
+    agents->name = name;
     agents->counters = counters;
     agents->health = health;
     agents->loop = loop;

@@ -409,6 +409,7 @@ static bool open_stores(struct daemon *daemon)
         .config = daemon->config,
         .local = daemon->store,
         .n_agents = has_redis ? agents_recall(&daemon->agents, daemon->config) : 0,
+        .ended = daemon->agents.ended,
         .secret = daemon->options.jitter.secret,
     };
     return stores_open(&daemon->stores, &options);
@@ -417,7 +418,7 @@ static bool open_stores(struct daemon *daemon)
 static bool start_agents(struct daemon *daemon)
 {
     return daemon->stores.health == NULL
-           || agents_start(&daemon->agents, daemon->config,
+           || agents_start(&daemon->agents, daemon->config, daemon->stores.name,
                            rulebook_counters(daemon->rulebook), daemon->stores.health,
                            daemon->loop);
 }

@@ -123,6 +123,9 @@ bool stores_open(struct stores *stores, const struct stores_options *options)
     stores->hot = hot_new();
     stores->health = health_new(config->redis.slow_us, options->n_agents, clock_now());
     name_agent(stores, options->secret);
+    bool has_ended = options->ended[0] != '\0'
+                     && strcmp(options->ended, stores->name) != 0;
+    stores->ended = has_ended ? options->ended : NULL;
     stores->redis = redis_new(&stores->options);
     if (stores->health == NULL || stores->leases == NULL || stores->syncs == NULL
         || stores->hot == NULL || stores->redis == NULL) {
@@ -153,6 +156,7 @@ static void start_beat(struct stores *stores)
         .health = stores->health,
         .prefix = stores->config->prefix,
         .name = stores->name,
+        .ended = stores->ended,
     };
     beat_start(&stores->beat, &options);
 }

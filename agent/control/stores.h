@@ -5,7 +5,8 @@
  *            worker has a store of its own, which asks Redis by a router on the worker's
  *            loop and counts locally in the shared one. The first worker says in Redis that
  *            the agent lives. Its name there is the successor's, too: in an upgrade the two
- *            are one.
+ *            are one. Every other start has a name of its own, and says that the last run
+ *            has ended, where its name was kept (agents.h).
  * Ownership: stores_open / stores_close, after the workers. Borrows what is in the options.
  * Threads:   the main thread; stores_attach before its worker's thread is started,
  *            stores_detach after it has ended.
@@ -47,6 +48,7 @@ struct stores {
     struct redis_options options;
     struct beat beat; /* the first worker's */
     char name[2 * STORES_NAME_BYTES + 1];
+    const char *ended; /* the name of the last run, if that is another; or NULL */
     bool is_leaving;
     struct {
         struct router *router;
@@ -58,6 +60,7 @@ struct stores_options {
     const struct config *config;
     struct store *local;
     unsigned n_agents; /* to go by until Redis says more; 0: nobody knows */
+    const char *ended; /* the name of the last run; empty: not known */
     const uint8_t
         *secret; /* RETRY_SECRET_BYTES: which a successor has, and nobody else */
 };

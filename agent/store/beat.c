@@ -13,12 +13,12 @@ enum {
 };
 
 static void speak(struct beat *beat, struct beat_word *word, char sign,
-                  seam_call_fn *done, seam_call_fn *late)
+                  const char *name, seam_call_fn *done, seam_call_fn *late)
 {
-    size_t name_bytes = sign == SIGN_ASKS ? 0 : strlen(beat->options.name);
+    size_t name_bytes = strlen(name);
     struct instant now = seam_now(beat->options.seam);
     word->text[0] = sign;
-    memcpy(word->text + 1, beat->options.name, name_bytes);
+    memcpy(word->text + 1, name, name_bytes);
     word->arg = (struct seam_bytes){.ptr = word->text, .len = 1 + name_bytes};
     word->call = (struct seam_call){
         .script = REDIS_SCRIPT_BEAT,
@@ -103,23 +103,49 @@ static void on_heard(struct seam_call *call, const struct seam_reply *reply)
     NEVER("outcome");
 }
 
+/* How many there are the next call hears, which says that this one lives. */
+static void on_ended(struct seam_call *call, const struct seam_reply *reply)
+{
+    struct beat *beat = CONTAINER_OF(call, struct beat, word.call);
+    (void)reply;
+    beat->is_under_way = call->outcome == SEAM_TIMEOUT;
+    if (call->outcome == SEAM_DOWN || call->outcome == SEAM_FULL) {
+        set_timer(beat, BEAT_RETRY_US);
+        return;
+    }
+    beat->options.ended = NULL;
+    set_timer(beat, 0);
+}
+
+static bool is_asked(const struct beat *beat)
+{
+    struct instant now = seam_now(beat->options.seam);
+    struct instant asked_at = health_asked_at(beat->options.health);
+    return instant_diff_us(now, asked_at) <= BEAT_IDLE_US;
+}
+
 static void on_timer(struct seam_timer *timer)
 {
     struct beat *beat = CONTAINER_OF(timer, struct beat, timer);
-    struct instant now = seam_now(beat->options.seam);
-    struct instant asked_at = health_asked_at(beat->options.health);
+    const struct beat_options *options = &beat->options;
     set_timer(beat, BEAT_US);
-    if (!beat->is_under_way) {
-        beat->is_under_way = true;
-        speak(beat, &beat->word,
-              instant_diff_us(now, asked_at) <= BEAT_IDLE_US ? SIGN_LIVES : SIGN_ASKS,
-              on_heard, on_late);
+    if (beat->is_under_way) {
+        return;
+    }
+    beat->is_under_way = true;
+    if (options->ended != NULL) {
+        speak(beat, &beat->word, SIGN_ENDS, options->ended, on_ended, on_late);
+    } else if (is_asked(beat)) {
+        speak(beat, &beat->word, SIGN_LIVES, options->name, on_heard, on_late);
+    } else {
+        speak(beat, &beat->word, SIGN_ASKS, "", on_heard, on_late);
     }
 }
 
 void beat_start(struct beat *beat, const struct beat_options *options)
 {
     ENSURE(strlen(options->name) <= BEAT_NAME_BYTES_MAX
+           && (options->ended == NULL || strlen(options->ended) <= BEAT_NAME_BYTES_MAX)
            && strlen(options->prefix) <= BEAT_PREFIX_BYTES_MAX);
     beat->options = *options;
     beat->key.ptr = beat->key_text;
@@ -140,5 +166,5 @@ static void ignore(struct seam_call *call, const struct seam_reply *reply)
 void beat_leave(struct beat *beat)
 {
     seam_timer_stop(beat->options.seam, &beat->timer);
-    speak(beat, &beat->last_word, SIGN_ENDS, ignore, ignore);
+    speak(beat, &beat->last_word, SIGN_ENDS, beat->options.name, ignore, ignore);
 }

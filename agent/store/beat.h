@@ -4,6 +4,9 @@
  * Model:     one call each BEAT_US, on a key that all agents with one prefix share. It says
  *            the agent's name where HAProxy asked this agent something within BEAT_IDLE_US,
  *            or it began since; else it only asks: an agent that stands by has no share.
+ *            The first call says that its last run has ended, where that one's name is known:
+ *            it may not have said so itself. Should another agent live by that name after
+ *            all, it is back with its next beat, sooner than any count falls.
  *            What comes of the answers (head_count.h) is in health. Without an answer the
  *            count stays. Calls of beats are no traffic: breakers and counts of calls do not
  *            hear of them.
@@ -36,6 +39,7 @@ struct beat_options {
     struct health *health;
     const char *prefix; /* of the key */
     const char *name;   /* no other agent's */
+    const char *ended;  /* the name of its last run, if that is another; or NULL */
 };
 
 /** What is said in a call, and the call. */

@@ -21,6 +21,9 @@ enum {
     WORKERS = 2
 };
 
+/* As long as a name may be. */
+#define LONG_NAME "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+
 /* How far these are ahead: nobody waits here for seconds to pass. */
 static _Atomic int64_t ahead_us;
 
@@ -41,6 +44,7 @@ static struct {
     char log[64];
     int standard_error;
     struct config config;
+    const char *name;
     struct counters *counters[WORKERS + 1];
     struct ev_loop *loop;
     struct health *health;
@@ -62,6 +66,7 @@ static int set_up(void **context)
     if (freopen(f.log, "w", stderr) == NULL) {
         return 1;
     }
+    f.name = "0123456789abcdef";
     config_init(&f.config);
     f.config.n_workers = WORKERS;
     (void)snprintf(f.config.state_dir, sizeof(f.config.state_dir), "%s", f.dir);
@@ -124,7 +129,8 @@ static void start(void)
     unsigned n = agents_recall(&f.agents, &f.config);
     f.health = health_new(0, n, clock_now());
     assert_non_null(f.health);
-    assert_true(agents_start(&f.agents, &f.config, f.counters, f.health, f.loop));
+    assert_true(
+        agents_start(&f.agents, &f.config, f.name, f.counters, f.health, f.loop));
 }
 
 static void stop(void)
@@ -150,14 +156,21 @@ static void what_was_heard_is_known_after_a_restart(void **context)
     (void)context;
     start();
     assert_int_equal(health_n_agents(f.health), 1);
+    assert_string_equal(f.agents.ended, "");
     health_hear_agents(f.health, 3);
     stop();
-    expect_file("3\n");
+    expect_file("3\n0123456789abcdef\n");
+    f.name = "f00d";
     start();
     assert_int_equal(health_n_agents(f.health), 3);
     assert_false(health_has_heard_agents(f.health));
+    assert_string_equal(f.agents.ended, "0123456789abcdef");
     stop();
-    expect_file("3\n");
+    expect_file("3\n0123456789abcdef\n"); /* Redis has not heard of f00d, either */
+    start();
+    health_hear_agents(f.health, 3);
+    stop();
+    expect_file("3\nf00d\n");
 }
 
 static void a_change_is_kept_within_seconds(void **context)
@@ -170,7 +183,7 @@ static void a_change_is_kept_within_seconds(void **context)
         assert_true(i < 10000);
         (void)usleep(1000);
     }
-    expect_file("2\n");
+    expect_file("2\n0123456789abcdef\n");
 }
 
 static void the_file_goes_before_agent_yaml(void **context)
@@ -180,6 +193,7 @@ static void the_file_goes_before_agent_yaml(void **context)
     assert_int_equal(agents_recall(&f.agents, &f.config), 5);
     write_file("10000\n");
     assert_int_equal(agents_recall(&f.agents, &f.config), 10000);
+    assert_string_equal(f.agents.ended, "");
     f.config.state_dir[0] = '\0';
     assert_int_equal(agents_recall(&f.agents, &f.config), 5);
 }
@@ -192,6 +206,12 @@ static void a_bad_file_is_told_of_and_not_used(void **context)
                                         "3",
                                         "3\n\n",
                                         "3x\n",
+                                        "3\nabc",
+                                        "3\nabc\n\n",
+                                        "3\nABC\n",
+                                        "3\nab c\n",
+                                        "3\n" LONG_NAME "0\n",
+                                        "\nabc\n",
                                         " 3\n",
                                         "10001\n",
                                         "9999999999\n",
@@ -202,7 +222,11 @@ static void a_bad_file_is_told_of_and_not_used(void **context)
         write_file(texts[i]);
         assert_int_equal(agents_recall(&f.agents, &f.config), 5);
         assert_int_equal(n_lines_with(AGENTS_FILE), i + 1);
+        assert_string_equal(f.agents.ended, "");
     }
+    write_file("3\n" LONG_NAME "\n");
+    assert_int_equal(agents_recall(&f.agents, &f.config), 3);
+    assert_string_equal(f.agents.ended, LONG_NAME);
 }
 
 static void nobody_knows_is_a_warning(void **context)

@@ -59,7 +59,8 @@ static int tear_down(void **context)
     return 0;
 }
 
-static void start(unsigned i, unsigned n_known)
+/* One whose last run had the name of another, or NULL. */
+static void start_again(unsigned i, unsigned n_known, const char *ended)
 {
     struct agent *agent = &agents[i];
     (void)snprintf(agent->name, sizeof(agent->name), "host%u", i);
@@ -70,8 +71,14 @@ static void start(unsigned i, unsigned n_known)
         .health = agent->health,
         .prefix = "rl",
         .name = agent->name,
+        .ended = ended,
     };
     beat_start(&agent->beat, &options);
+}
+
+static void start(unsigned i, unsigned n_known)
+{
+    start_again(i, n_known, NULL);
 }
 
 /* Let time pass while HAProxy asks these. */
@@ -138,6 +145,48 @@ static void who_was_killed_counts_until_it_was_missed_for_five_seconds(void **co
     pass(3 * A_BEAT_US, 2);
     assert_int_equal(count_of(0), 2);
     assert_int_equal(count_of(1), 2);
+}
+
+static void who_was_killed_and_begins_again_is_the_same_agent(void **context)
+{
+    (void)context;
+    start_three();
+    die(2);
+    start_again(3, 3, agents[2].name);
+    for (int i = 0; i < 20; i++) {
+        pass(500 * US_PER_MS, 4);
+        assert_int_equal(count_of(0), 3);
+        assert_int_equal(count_of(3), 3);
+    }
+}
+
+static void who_begins_again_waits_for_redis_to_say_so(void **context)
+{
+    (void)context;
+    start_three();
+    die(2);
+    sim_set_health(sim, 0, SIM_DOWN);
+    start_again(3, 3, agents[2].name);
+    pass(US_PER_S, 4);
+    sim_set_health(sim, 0, SIM_UP);
+    for (int i = 0; i < 20; i++) {
+        pass(500 * US_PER_MS, 4);
+        assert_int_equal(count_of(0), 3);
+        assert_int_equal(count_of(3), 3);
+    }
+}
+
+static void who_is_said_to_have_ended_and_lives_counts_on(void **context)
+{
+    (void)context;
+    start_three();
+    start_again(3, 3, agents[2].name);
+    pass(A_BEAT_US, 4);
+    for (int i = 0; i < 20; i++) {
+        pass(500 * US_PER_MS, 4);
+        assert_int_equal(count_of(0), 4);
+        assert_int_equal(count_of(3), 4);
+    }
 }
 
 static void who_leaves_is_missed_at_once(void **context)
@@ -373,6 +422,12 @@ int main(void)
         cmocka_unit_test_setup_teardown(
             who_was_killed_counts_until_it_was_missed_for_five_seconds, set_up,
             tear_down),
+        cmocka_unit_test_setup_teardown(
+            who_was_killed_and_begins_again_is_the_same_agent, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(who_begins_again_waits_for_redis_to_say_so,
+                                        set_up, tear_down),
+        cmocka_unit_test_setup_teardown(who_is_said_to_have_ended_and_lives_counts_on,
+                                        set_up, tear_down),
         cmocka_unit_test_setup_teardown(who_leaves_is_missed_at_once, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(two_of_one_name_are_one, set_up, tear_down),
