@@ -5,7 +5,7 @@
  *            the queue each time it is woken.
  * Ownership: what is in a letter belongs to whoever holds the letter.
  * Threads:   mailbox_put any thread; mailbox_get the worker.
- * Errors:    none: there is room for every connection that may be open, a drain, one
+ * Errors:    none: there is room for every connection that may be open, all asks, a drain, one
  *            change of rules, and more upgrades that failed than there can be before the
  *            worker reads on.
  * Limits:    MAILBOX_LETTERS_MAX.
@@ -17,14 +17,16 @@
 #include <stdbool.h>
 
 #include "agent/base.h"
+#include "agent/net/asker.h"
 #include "agent/net/limits.h"
 
 enum {
-    MAILBOX_LETTERS_MAX = SERVER_CONNECTIONS_MAX + 64
+    MAILBOX_LETTERS_MAX = SERVER_CONNECTIONS_MAX + ASKER_ASKS_MAX + 64
 };
 
 enum letter_type {
     LETTER_CONNECTION = 0, /* serve `fd` */
+    LETTER_ASK,            /* do the peek of `ask`, and give it back */
     LETTER_RULES,          /* decide by `set` and `clients`, and count in `counters` */
     LETTER_ADOPT,          /* go on with the connection in `handover` */
     LETTER_HAND_OVER,      /* hand all connections over through the channel `fd` */
@@ -43,6 +45,7 @@ struct letter {
     int fd;
     unsigned upgrade; /* HAND_OVER: its number, for worker_has_handed_over */
     unsigned change;  /* RULES: its number, for worker_has_changed */
+    struct ask *ask;
     struct handover *handover;
     const struct decide_set *set;
     const struct rules_clients *clients;

@@ -11,6 +11,7 @@
 #include <sys/socket.h>
 
 #include "agent/log.h"
+#include "agent/net/asker.h"
 #include "agent/net/reassembly.h"
 #include "agent/net/worker.h"
 
@@ -46,6 +47,10 @@ struct server {
     unsigned change;                      /* number of the last change of rules */
     server_changed_fn *changed;           /* of the change under way, or NULL */
     void *changed_context;
+    unsigned n_holds;     /* of the rules that workers were given last */
+    unsigned n_old_holds; /* of those before them */
+    struct asker *asker;
+    unsigned next_asked; /* the worker whose turn it is */
 };
 
 static void watch_listeners(struct server *server)
@@ -108,7 +113,7 @@ static void check_handed_over(struct server *server)
 
 static void check_changed(struct server *server)
 {
-    if (server->changed == NULL) {
+    if (server->changed == NULL || server->n_old_holds > 0) {
         return;
     }
     for (unsigned i = 0; i < server->n_workers; i++) {
@@ -121,6 +126,30 @@ static void check_changed(struct server *server)
     changed(server->changed_context);
 }
 
+unsigned server_hold(struct server *server)
+{
+    server->n_holds++;
+    return server->change;
+}
+
+void server_let_go(struct server *server, unsigned hold)
+{
+    if (hold == server->change) {
+        server->n_holds--;
+        return;
+    }
+    server->n_old_holds--;
+    check_changed(server);
+}
+
+static void send_ask(void *context, struct ask *ask)
+{
+    struct server *server = context;
+    worker_post(server->workers[server->next_asked],
+                (struct letter){.type = LETTER_ASK, .ask = ask});
+    server->next_asked = (server->next_asked + 1) % server->n_workers;
+}
+
 static void on_gone(struct ev_loop *loop, struct ev_async *async, int events)
 {
     struct server *server = CONTAINER_OF(async, struct server, gone.async);
@@ -129,6 +158,7 @@ static void on_gone(struct ev_loop *loop, struct ev_async *async, int events)
     if (!is_full(server)) {
         resume_accepting(server);
     }
+    asker_collect(server->asker);
     check_handed_over(server);
     check_changed(server);
 }
@@ -239,20 +269,32 @@ static bool start_workers(struct server *server, const struct server_options *op
     return true;
 }
 
+static struct server *make_server(void)
+{
+    struct server *server = calloc(1, sizeof(*server));
+    struct asker *asker = asker_new(send_ask, server);
+    struct reassembly *reassembly = reassembly_new();
+    if (server == NULL || asker == NULL || reassembly == NULL) {
+        reassembly_free(reassembly);
+        asker_free(asker);
+        free(server);
+        return NULL;
+    }
+    server->asker = asker;
+    server->reassembly = reassembly;
+    return server;
+}
+
 struct server *server_start(struct ev_loop *loop, const struct server_options *options)
 {
     ENSURE(options->n_workers >= 1 && options->n_workers <= SERVER_WORKERS_MAX);
     ENSURE(options->n_addresses <= SERVER_LISTENERS_MAX);
     ENSURE(options->connections_max <= SERVER_CONNECTIONS_MAX);
-    struct server *server = calloc(1, sizeof(*server));
-    struct reassembly *reassembly = reassembly_new();
-    if (server == NULL || reassembly == NULL) {
+    struct server *server = make_server();
+    if (server == NULL) {
         log_error("out of memory");
-        reassembly_free(reassembly);
-        free(server);
         return NULL;
     }
-    server->reassembly = reassembly;
     server->loop = loop;
     server->connections_max = options->connections_max;
     server->gone.main_loop = loop;
@@ -388,10 +430,12 @@ void server_change_rules(struct server *server, const struct decide_set *set,
                          struct counters *const *counters, server_changed_fn *changed,
                          void *context)
 {
-    ENSURE(server->changed == NULL);
+    ENSURE(server->changed == NULL && server->n_old_holds == 0);
     server->changed = changed;
     server->changed_context = context;
     server->change++;
+    server->n_old_holds = server->n_holds;
+    server->n_holds = 0;
     for (unsigned i = 0; i < server->n_workers; i++) {
         worker_post(server->workers[i], (struct letter){.type = LETTER_RULES,
                                                         .change = server->change,
@@ -399,6 +443,11 @@ void server_change_rules(struct server *server, const struct decide_set *set,
                                                         .clients = clients,
                                                         .counters = counters[i]});
     }
+}
+
+struct store *server_store(struct server *server)
+{
+    return asker_store(server->asker);
 }
 
 void server_stop(struct server *server)
@@ -422,6 +471,8 @@ void server_free(struct server *server)
         worker_join(server->workers[i]);
     }
     ev_async_stop(server->loop, &server->gone.async);
+    server->changed = NULL;
+    asker_free(server->asker);
     reassembly_free(server->reassembly);
     free(server);
 }

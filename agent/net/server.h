@@ -79,7 +79,8 @@ void server_reserve(struct server *server, unsigned n);
  *  `handover`. */
 void server_adopt(struct server *server, struct handover *handover);
 
-/** Called on the main loop once no worker can still touch what was there before. */
+/** Called on the main loop once no worker can still touch what was there before, and nobody
+ *  holds it. */
 typedef void server_changed_fn(void *context);
 
 /**
@@ -92,10 +93,24 @@ void server_change_rules(struct server *server, const struct decide_set *set,
                          struct counters *const *counters, server_changed_fn *changed,
                          void *context);
 
+/** A store for peeks of the main thread, which the stores of the workers answer, each in
+ *  turn: later, and by its deadline. Whoever asks holds the rules. Until server_free. */
+struct store *server_store(struct server *server);
+
+/**
+ * Hold the set, the clients and the counters that the workers were given last: a change to
+ * others is not complete before they are let go of.
+ *
+ * @return for server_let_go
+ */
+MUST_USE unsigned server_hold(struct server *server);
+void server_let_go(struct server *server, unsigned hold);
+
 /** Stop accepting and tell the workers to drain; they end by themselves. */
 void server_stop(struct server *server);
 
-/** Wait for the workers (server_stop first) and free all. NULL is fine. */
+/** Wait for the workers (server_stop first), end what server_store was asked, and free all.
+ *  NULL is fine. */
 void server_free(struct server *server);
 
 /**

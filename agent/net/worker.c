@@ -124,13 +124,43 @@ static void change_rules(struct worker *worker, const struct letter *letter)
     }
 }
 
-void worker_end_pending(struct worker *worker, struct pending *pending)
+static void count_ended(struct worker *worker, unsigned change)
 {
     worker->n_pending--;
-    if (pending->change != worker->change && --worker->n_pending_old == 0) {
+    if (change != worker->change && --worker->n_pending_old == 0) {
         tell_changed(worker);
     }
+}
+
+void worker_end_pending(struct worker *worker, struct pending *pending)
+{
+    count_ended(worker, pending->change);
     pendings_put(&worker->pendings, pending);
+}
+
+static void on_asked(struct store_take *take)
+{
+    struct ask *ask = CONTAINER_OF(take, struct ask, take);
+    struct worker *worker = ask->worker;
+    unsigned change = ask->change;
+    ask_return(ask);
+    ev_async_send(worker->gone->main_loop, &worker->gone->async);
+    count_ended(worker, change);
+}
+
+/* Main asks what the store would say: as long as it may take, from now. */
+static void begin_ask(struct worker *worker, struct ask *ask)
+{
+    struct store_take *take = &ask->take;
+    int64_t left_us = instant_diff_us(take->deadline, take->now);
+    ask->worker = worker;
+    ask->change = worker->change;
+    worker->n_pending++;
+    take->now = clock_now();
+    take->deadline = instant_add_us(take->now, left_us);
+    take->counters = worker->decide.counters;
+    take->done = on_asked;
+    store_take(worker->decide.store, take);
 }
 
 /* What stores answered in this turn of the loop is written before the next. */
@@ -154,6 +184,9 @@ static void on_letter(struct ev_loop *loop, struct ev_async *async, int events)
         switch (letter.type) {
         case LETTER_CONNECTION:
             connection_open(worker, letter.fd);
+            break;
+        case LETTER_ASK:
+            begin_ask(worker, letter.ask);
             break;
         case LETTER_RULES:
             change_rules(worker, &letter);

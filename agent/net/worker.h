@@ -22,6 +22,9 @@
  *            | the map of Redis   | the scout          | all workers | mutex, ev_async;  |
  *            |                    |                    |             | each has a copy   |
  *            | counters           | their worker       | main        | relaxed atomics   |
+ *            | asks               | main, its worker   | the other   | a letter there, a |
+ *            |                    |                    |             | list of atomics   |
+ *            |                    |                    |             | back              |
  *            | mailbox            | main               | its worker  | mutex, ev_async   |
  *            | handed_over        | its worker         | main        | atomic            |
  *            | n_open             | main, all workers  | main        | atomic            |
@@ -99,7 +102,7 @@ struct worker {
     struct ev_prepare prepare;
     struct connection *connections; /* a list */
     struct connection *answered;    /* those with ACKs that came later, to be flushed */
-    unsigned n_pending;             /* requests that wait, or whose ACK does */
+    unsigned n_pending;             /* requests that wait, or whose ACK does; asks */
     unsigned n_pending_old; /* of these, begun under the rules before the last */
     unsigned change;        /* number of the last change of rules */
     bool is_handing_over;
@@ -135,7 +138,8 @@ MUST_USE struct worker *worker_start(unsigned idx, const struct decide *decide,
                                      struct worker_gone *gone,
                                      struct reassembly *reassembly);
 
-/** Post a letter: one for each connection, one to drain, and those of an upgrade. */
+/** Post a letter: one for each connection and each ask, one to drain, and those of an
+ *  upgrade. */
 void worker_post(struct worker *worker, struct letter letter);
 
 /** A request that was pending is not any more. For its connection. */

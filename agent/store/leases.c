@@ -475,6 +475,35 @@ struct instant leases_retire(struct leases *leases, const struct table_key *key,
     return look_at;
 }
 
+/* --- looking --- */
+
+static struct lease_held pool_look(const struct pool *pool, struct instant now)
+{
+    struct lease_held held = {0};
+    for (unsigned i = 0; i < LEASES_PER_POOL; i++) {
+        const struct lease *lease = &pool->leases[i];
+        int64_t spend_us = from_now_us(lease->spend_until, now);
+        if (lease->state == LEASE_OPEN && lease->left > 0 && spend_us > 0) {
+            held.left += lease->left;
+            held.spend_us = spend_us > held.spend_us ? spend_us : held.spend_us;
+        }
+    }
+    return held;
+}
+
+struct lease_held leases_look(struct leases *leases, const struct table_key *key,
+                              struct instant now)
+{
+    struct lease_held held = {0};
+    struct table_set *set = table_lock(&leases->table, key);
+    const struct pool *pool = table_find(&leases->table, set, key);
+    if (pool != NULL) {
+        held = pool_look(pool, now);
+    }
+    table_unlock(set);
+    return held;
+}
+
 /* --- all pools --- */
 
 struct leases *leases_new(const struct leases_options *options)

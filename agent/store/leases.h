@@ -88,6 +88,12 @@ struct leases_totals {
     uint64_t n_out;      /* of leases that have not ended */
 };
 
+/** What a pool has to spend. */
+struct lease_held {
+    int64_t left;     /* tokens */
+    int64_t spend_us; /* until the last of them go back */
+};
+
 /** @return NULL when memory is short */
 MUST_USE struct leases *leases_new(const struct leases_options *options);
 
@@ -142,6 +148,10 @@ struct instant leases_end_order(struct leases *leases, const struct lease_order 
 struct instant leases_retire(struct leases *leases, const struct table_key *key,
                              bool is_all, struct instant now, uint32_t watcher,
                              struct lease_order *order);
+
+/** Look at a pool. Nothing of it changes. */
+struct lease_held leases_look(struct leases *leases, const struct table_key *key,
+                              struct instant now);
 
 /** For how long Redis keeps what it gave, in ms. */
 unsigned leases_ttl_ms(const struct leases *leases);

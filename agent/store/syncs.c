@@ -305,6 +305,28 @@ void syncs_end(struct syncs *syncs, const struct sync_order *order,
     table_unlock(set);
 }
 
+/* --- looking --- */
+
+struct sync_held syncs_look(struct syncs *syncs, const struct table_key *key,
+                            const struct limit *limit, struct instant now)
+{
+    struct sync_held held = {0};
+    struct table_set *set = table_lock(&syncs->table, key);
+    const struct pool *pool = table_find(&syncs->table, set, key);
+    if (pool != NULL && pool->watcher != 0) {
+        held = (struct sync_held){
+            .is_there = true,
+            .is_cut_off = pool_wants_exchange(pool)
+                          && pool_is_cut_off(syncs, pool, now),
+            .remaining = remaining(limit, &pool->state, server_now(pool, limit, now)),
+            .unsent = pool->sent + pool->delta,
+            .age_us = instant_diff_us(now, pool->exchanged_at),
+        };
+    }
+    table_unlock(set);
+    return held;
+}
+
 /* --- all pools --- */
 
 struct syncs *syncs_new(int64_t interval_us)

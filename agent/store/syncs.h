@@ -55,6 +55,15 @@ struct sync_order {
     int64_t delta;
 };
 
+/** What is known here of a counter. */
+struct sync_held {
+    bool is_there;   /* false: nothing, it was not used lately */
+    bool is_cut_off; /* policies decide */
+    int64_t remaining;
+    int64_t unsent; /* charged here, and not known to be in Redis */
+    int64_t age_us; /* of the last exchange */
+};
+
 struct sync_totals {
     uint64_t n_exchanges; /* of one pool each */
     uint64_t drift;       /* tokens that pools were off by, summed over exchanges */
@@ -127,6 +136,10 @@ struct sync_news {
 void syncs_end(struct syncs *syncs, const struct sync_order *order,
                const struct limit *limit, const struct sync_news *news,
                struct instant now);
+
+/** Look at a pool. Nothing of it changes. @param limit  of the pool */
+struct sync_held syncs_look(struct syncs *syncs, const struct table_key *key,
+                            const struct limit *limit, struct instant now);
 
 /** Say how old the oldest last exchange is, of the pools that a worker watches. */
 void syncs_set_age(struct syncs *syncs, unsigned worker, int64_t age_us);

@@ -13,7 +13,7 @@ enum {
 struct later_store {
     struct store store;
     bool is_by_next; /* a take lets the one before it be answered */
-    bool is_at_once; /* and is itself answered at once */
+    _Atomic bool is_at_once; /* and is itself answered at once */
     unsigned n_taken;
     unsigned n_at_once;                        /* those that could not wait */
     struct store_take *takes[LATER_TAKES_MAX]; /* NULL once answered */

@@ -14,6 +14,7 @@
 
 #include "spop/frame.h"
 
+#include "agent/net/asker.h"
 #include "agent/net/connection.h"
 #include "agent/net/reassembly.h"
 #include "agent/net/worker.h"
@@ -456,6 +457,84 @@ static void other_rules_wait_for_answers(void **context)
     counters_free(others);
 }
 
+static void send_to_worker(void *context, struct ask *ask)
+{
+    worker_post(context, (struct letter){.type = LETTER_ASK, .ask = ask});
+}
+
+static void note_answer(struct store_take *take)
+{
+    take->n_charges = 0;
+}
+
+/* A question of the main thread ends with the rules it was begun under, and before the worker. */
+static void other_rules_wait_for_what_main_asked(void **context)
+{
+    (void)context;
+    int fds[2];
+    uint8_t frame[256];
+    static struct store_take takes[3];
+    struct counters *others = counters_new(1);
+    f.store.is_by_next = true;
+    f.gone.n_open = 1;
+    struct worker *worker = worker_start(0, &f.worker.decide, NULL, &f.gone,
+                                         f.worker.reassembly);
+    assert_non_null(worker);
+    struct asker *asker = asker_new(send_to_worker, worker);
+    for (unsigned i = 0; i < 3; i++) {
+        takes[i] = (struct store_take){
+            .deadline = {US_PER_S},
+            .n_charges = 1,
+            .is_peek = true,
+            .done = note_answer,
+            .charges[0] =
+                {
+                    .limit = &f.set->limits[0].limit,
+                    .key = (const uint8_t *)"k",
+                    .key_bytes = 1,
+                },
+        };
+    }
+    store_take(asker_store(asker), &takes[0]);
+    worker_post(worker, (struct letter){.type = LETTER_RULES,
+                                        .change = 1,
+                                        .set = f.worker.decide.set,
+                                        .counters = others});
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, fds), 0);
+    assert_int_equal(fcntl(fds[0], F_SETFL, O_NONBLOCK), 0);
+    clients[0].fd = fds[1];
+    clients[0].len = 0;
+    worker_post(worker, (struct letter){.type = LETTER_CONNECTION, .fd = fds[0]});
+    size_t len = spop_client_put_hello(frame, sizeof(frame), 16380, false);
+    assert_true(spop_client_send(&clients[0], frame, len));
+    assert_true(spop_client_receive(&clients[0])); /* the letter before it was read */
+    assert_false(worker_has_changed(worker, 1));
+
+    store_take(asker_store(asker), &takes[1]); /* answers the first */
+    while (!worker_has_changed(worker, 1)) {
+        (void)usleep(1000);
+    }
+    asker_collect(asker);
+    assert_int_equal(takes[0].n_charges, 0);
+    assert_int_equal(takes[1].n_charges, 1);
+
+    worker_post(worker, (struct letter){.type = LETTER_DRAIN});
+    assert_true(spop_client_receive(&clients[0]));
+    assert_int_equal(spop_client_frame_type(&clients[0]), SPOP_FRAME_AGENT_DISCONNECT);
+    store_take(asker_store(asker),
+               &takes[2]); /* it is still there, and answers the second */
+    while (takes[1].n_charges > 0) {
+        asker_collect(asker);
+    }
+    f.store.is_at_once = true;
+    takes[1].n_charges = 1;
+    store_take(asker_store(asker), &takes[1]);
+    worker_join(worker);
+    asker_free(asker);
+    assert_int_equal(takes[1].n_charges + takes[2].n_charges, 0);
+    counters_free(others);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
@@ -474,6 +553,7 @@ int main(void)
         TEST(handed_over_when_all_is_answered),
         TEST(draining_waits_for_answers),
         TEST(other_rules_wait_for_answers),
+        TEST(other_rules_wait_for_what_main_asked),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

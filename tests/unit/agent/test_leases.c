@@ -720,6 +720,29 @@ static void what_redis_took_back_makes_room(void **context)
     assert_true(spend(1));
 }
 
+static void a_look_tells_what_is_to_spend_and_spends_nothing(void **context)
+{
+    (void)context;
+    struct lease_held held = leases_look(leases, &s.key, now);
+    assert_int_equal(held.left, 0);
+    assert_int_equal(held.spend_us, 0);
+    (void)lease_block();
+    pass_us(100 * US_PER_MS);
+    assert_true(spend(BLOCK - 10));
+    (void)answer(&s.order, BLOCK - 10); /* a second one, which ends later */
+    for (int i = 0; i < 2; i++) {
+        held = leases_look(leases, &s.key, now);
+        assert_int_equal(held.left, BLOCK);
+        assert_int_equal(held.spend_us, SPEND_US);
+    }
+    pass_us(SPEND_US - 100 * US_PER_MS);
+    held = leases_look(leases, &s.key, now); /* the first is over */
+    assert_int_equal(held.left, BLOCK - 10);
+    assert_int_equal(held.spend_us, 100 * US_PER_MS);
+    pass_us(100 * US_PER_MS);
+    assert_int_equal(leases_look(leases, &s.key, now).left, 0);
+}
+
 static void another_limit_is_another_pool(void **context)
 {
     struct limit more = sliding(40 * BLOCK, MINUTE_US);
@@ -866,6 +889,7 @@ int main(void)
         X(a_pool_that_holds_tokens_is_not_pushed_out),
         X(a_pool_that_waits_for_an_order_is_not_pushed_out),
         X(what_redis_took_back_makes_room),
+        X(a_look_tells_what_is_to_spend_and_spends_nothing),
         X(another_limit_is_another_pool),
         X(the_time_of_a_lease_is_told_in_ms),
         X(many_threads_never_spend_more_than_was_granted),

@@ -411,6 +411,36 @@ static void a_pool_that_was_not_used_is_not_cut_off(void **context)
     assert_false(is_alone);
 }
 
+static void a_look_tells_what_is_known_and_changes_nothing(void **context)
+{
+    struct sync_order order;
+    (void)context;
+    assert_false(syncs_look(syncs, &pool, limit, now).is_there);
+    (void)ask_and_watch(10);
+    (void)exchange(40);
+    pass_us(US_PER_MS);
+    (void)ask(5);
+    assert_true(begin(&order)); /* not answered yet */
+    (void)ask(2);
+    pass_us(SYNC_LOST_US - US_PER_MS);
+    for (int i = 0; i < 2; i++) {
+        struct sync_held held = syncs_look(syncs, &pool, limit, now);
+        assert_true(held.is_there);
+        assert_false(held.is_cut_off);
+        assert_int_equal(held.remaining, 53);
+        assert_int_equal(held.unsent, 7);
+        assert_int_equal(held.age_us, SYNC_LOST_US);
+    }
+    pass_us(1);
+    assert_true(syncs_look(syncs, &pool, limit, now).is_cut_off);
+    answer(&order, 45);
+    assert_int_equal(exchange(47), 2);
+    pass_us(SYNC_LOST_US + 1); /* it wants no exchange */
+    assert_false(syncs_look(syncs, &pool, limit, now).is_cut_off);
+    assert_false(begin(&order)); /* watched no more */
+    assert_false(syncs_look(syncs, &pool, limit, now).is_there);
+}
+
 static void a_pool_that_nobody_can_watch_has_no_room(void **context)
 {
     (void)context;
@@ -711,6 +741,7 @@ int main(void)
         X(a_pool_that_wants_an_exchange_in_vain_is_cut_off),
         X(with_long_intervals_it_takes_ten_of_them),
         X(a_pool_that_was_not_used_is_not_cut_off),
+        X(a_look_tells_what_is_known_and_changes_nothing),
         X(a_pool_that_nobody_can_watch_has_no_room),
         X(a_full_set_has_no_room),
         X(one_watches_a_pool),
