@@ -157,14 +157,14 @@ static int explain_by(const struct choice *choice, struct rulebook *book,
     struct decide_options options;
     decide_options_init(&options, variables_default() | VARIABLE_BIT(VARIABLE_RATELIMIT)
                                       | VARIABLE_BIT(VARIABLE_POLICY));
-    struct explain_source source = {
+    struct peek_source source = {
+        .now = clock_now(),
         .set = rulebook_set(book),
         .clients = rulebook_clients(book),
         .store = store,
         .options = &options,
     };
-    switch (explain_print(&source, clock_now(), choice->n_words - 1, choice->words + 1,
-                          stdout)) {
+    switch (explain_print(&source, choice->n_words - 1, choice->words + 1, stdout)) {
     case EXPLAIN_ALLOWED:
         return exit_code_of(choice, false);
     case EXPLAIN_DENIED:

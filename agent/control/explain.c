@@ -124,7 +124,7 @@ static bool bind_value(struct explanation *e, const char *word, int slot,
 static bool bind_domain(const struct explanation *e, const char *word,
                         const char *domain, FILE *out)
 {
-    return *domain == '\0' || strcmp(domain, e->source->set->domain) == 0
+    return *domain == '\0' || strcmp(domain, e->source.set->domain) == 0
            || word_error(word, "the rules are of another domain", out);
 }
 
@@ -136,7 +136,7 @@ static bool bind_word(struct explanation *e, const char *word, FILE *out)
     }
     struct rules_bytes name = {(const uint8_t *)word, (size_t)(equals - word)};
     struct rules_bytes text = {(const uint8_t *)equals + 1, strlen(equals + 1)};
-    int slot = rules_set_slot(e->source->set->rules, name);
+    int slot = rules_set_slot(e->source.set->rules, name);
     if (name.len == strlen("domain") && memcmp(word, "domain", name.len) == 0) {
         return bind_domain(e, word, equals + 1, out);
     }
@@ -168,15 +168,42 @@ static bool bind_words(struct explanation *e, unsigned n, const char *const *wor
 static void bind_plan(struct explanation *e)
 {
     static const struct rules_bytes name = {(const uint8_t *)"plan", 4};
-    const struct rules_set *set = e->source->set->rules;
+    const struct rules_set *set = e->source.set->rules;
     int slot = rules_set_slot(set, name);
-    if (e->source->clients == NULL || slot < 0) {
+    if (e->source.clients == NULL || slot < 0) {
         return;
     }
     struct rules_value *plan = &e->decide.room.descriptors.values[slot];
     bool has_plan = plan->type != RULES_ABSENT;
-    rules_clients_apply(e->source->clients, set, &e->decide.room.descriptors);
+    rules_clients_apply(e->source.clients, set, &e->decide.room.descriptors);
     e->is_plan_of_client = !has_plan && plan->type != RULES_ABSENT;
+}
+
+static void end(struct explanation *e, enum explain_status status)
+{
+    if (status == EXPLAIN_FAILED) {
+        (void)fputs(EXPLAIN_ERROR "out of memory\n", e->out);
+    }
+    e->done(e->context, status);
+    counters_free(e->decide.counters);
+    free(e);
+}
+
+/* The rules are looked at again: what a request needs while it is begun has been used. */
+static enum explain_status print(struct explanation *e)
+{
+    struct rules_explanation *rules = rules_explain(e->source.set->rules,
+                                                    &e->decide.room.descriptors);
+    e->rules = rules;
+    bool ok = rules != NULL && (!e->is_json || explanation_print_json(e, e->out));
+    if (ok && !e->is_json) {
+        explanation_print_text(e, e->out);
+    }
+    rules_explanation_free(rules);
+    if (!ok) {
+        return EXPLAIN_FAILED;
+    }
+    return e->request.verdict.is_denied ? EXPLAIN_DENIED : EXPLAIN_ALLOWED;
 }
 
 static void on_done(struct decide_request *request)
@@ -186,65 +213,56 @@ static void on_done(struct decide_request *request)
     spop_writer_init(&out, e->ack_buf, sizeof(e->ack_buf));
     decide_answer(request, &out, SPOP_FRAME_SIZE_MAX);
     e->ack = (struct spop_bytes){.ptr = e->ack_buf, .len = out.len};
-    e->is_done = true;
+    end(e, print(e));
 }
 
 /* Into counters that nobody reads. */
-static bool decide(struct explanation *e, struct instant now)
+static void explain(struct explanation *e)
 {
-    struct counters *counters = counters_new(e->source->set->n_limits);
-    if (counters == NULL) {
-        return false;
+    e->decide.counters = counters_new(e->source.set->n_limits);
+    if (e->decide.counters == NULL) {
+        end(e, EXPLAIN_FAILED);
+        return;
     }
-    e->decide.counters = counters;
-    decide_peek(&e->decide, &e->request, now, on_done, e);
-    counters_free(counters);
-    return e->is_done;
+    decide_peek(&e->decide, &e->request, e->source.now, on_done, e);
 }
 
-static bool find_out(struct explanation *e, struct instant now, FILE *out)
-{
-    struct rules_explanation *rules = rules_explain(e->source->set->rules,
-                                                    &e->decide.room.descriptors);
-    e->rules = rules;
-    bool ok = rules != NULL && decide(e, now)
-              && (!e->is_json || explanation_print_json(e, out));
-    if (ok && !e->is_json) {
-        explanation_print_text(e, out);
-    }
-    rules_explanation_free(rules);
-    return ok;
-}
-
-static enum explain_status explain(struct explanation *e, struct instant now,
-                                   unsigned n_words, const char *const *words,
-                                   FILE *out)
-{
-    if (!bind_words(e, n_words, words, out)) {
-        return EXPLAIN_FAILED;
-    }
-    bind_plan(e);
-    if (!find_out(e, now, out)) {
-        (void)fputs(EXPLAIN_ERROR "out of memory\n", out);
-        return EXPLAIN_FAILED;
-    }
-    return e->request.verdict.is_denied ? EXPLAIN_DENIED : EXPLAIN_ALLOWED;
-}
-
-enum explain_status explain_print(const struct explain_source *source,
-                                  struct instant now, unsigned n_words,
-                                  const char *const *words, FILE *out)
+void explain_begin(const struct peek_source *source, unsigned n_words,
+                   const char *const *words, FILE *out, explain_done_fn *done,
+                   void *context)
 {
     struct explanation *e = calloc(1, sizeof(*e));
     if (e == NULL) {
         (void)fputs(EXPLAIN_ERROR "out of memory\n", out);
-        return EXPLAIN_FAILED;
+        done(context, EXPLAIN_FAILED);
+        return;
     }
-    e->source = source;
+    e->source = *source;
+    e->out = out;
+    e->done = done;
+    e->context = context;
     e->decide.set = source->set;
     e->decide.store = source->store;
     e->decide.options = source->options;
-    enum explain_status status = explain(e, now, n_words, words, out);
-    free(e);
+    if (!bind_words(e, n_words, words, out)) {
+        free(e);
+        done(context, EXPLAIN_FAILED);
+        return;
+    }
+    bind_plan(e);
+    explain(e);
+}
+
+static void keep_status(void *context, enum explain_status status)
+{
+    enum explain_status *kept = context;
+    *kept = status;
+}
+
+enum explain_status explain_print(const struct peek_source *source, unsigned n_words,
+                                  const char *const *words, FILE *out)
+{
+    enum explain_status status = EXPLAIN_FAILED;
+    explain_begin(source, n_words, words, out, keep_status, &status);
     return status;
 }

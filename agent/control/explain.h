@@ -3,10 +3,11 @@
  *
  * Model:     the request's descriptors come as words `name=value`. What each rule does with
  *            it, and why; what the counters hold; the variables that HAProxy would get, by
- *            a peek: nothing is charged, and nothing counted.
+ *            a peek, which may be answered later: nothing is charged, and nothing counted.
  * Ownership: borrows all of it.
  * Threads:   any that may use the store and the set.
- * Errors:    words that are wrong, and short memory, are told on the stream.
+ * Errors:    words that are wrong, short memory, and that Redis does not answer, are told on
+ *            the stream.
  * Limits:    EXPLAIN_VALUE_BYTES_MAX of a value are shown.
  */
 #ifndef AGENT_CONTROL_EXPLAIN_H
@@ -14,9 +15,7 @@
 
 #include <stdio.h>
 
-#include "rules/clients.h"
-
-#include "agent/decide/decide.h"
+#include "agent/control/peek.h"
 
 enum {
     EXPLAIN_VALUE_BYTES_MAX = 64
@@ -28,22 +27,26 @@ enum {
 /** What an answer begins with that says what is wrong with the words. */
 #define EXPLAIN_ERROR "explain: "
 
-struct explain_source {
-    const struct decide_set *set;
-    const struct rules_clients *clients; /* NULL: none */
-    struct store *store;                 /* answers at once */
-    const struct decide_options *options;
-};
-
 enum explain_status {
     EXPLAIN_ALLOWED = 0,
     EXPLAIN_DENIED,
     EXPLAIN_FAILED, /* said on the stream, after EXPLAIN_ERROR */
 };
 
-/** Explain a request. Among the words: --json; --all, for the rules that do not apply. */
-enum explain_status explain_print(const struct explain_source *source,
-                                  struct instant now, unsigned n_words,
+typedef void explain_done_fn(void *context, enum explain_status status);
+
+/**
+ * Explain a request; `done` is called once all is printed, at once or later. Among the words:
+ * --json; --all, for the rules that do not apply.
+ *
+ * @param source  copied; what it points at, the words and the stream stay until then
+ */
+void explain_begin(const struct peek_source *source, unsigned n_words,
+                   const char *const *words, FILE *out, explain_done_fn *done,
+                   void *context);
+
+/** The same with a store that answers at once. */
+enum explain_status explain_print(const struct peek_source *source, unsigned n_words,
                                   const char *const *words, FILE *out);
 
 #endif

@@ -25,14 +25,46 @@ static json_t *wait_of(int64_t us)
     return us >= LIMIT_WAIT_US_MAX ? json_null() : json_integer(us);
 }
 
-static bool put_answer(json_t *limit, const struct explanation *e,
-                       const struct rules_rule *rule, unsigned i)
+static bool put_unanswered(json_t *limit, const struct explanation *e,
+                           const struct store_charge *charge)
 {
-    const struct store_charge *charge = &e->request.take.charges[i];
-    const struct limit_answer *held = &e->request.take.held[i];
-    if (charge->home != NULL) { /* which is not asked: taken as untouched */
-        return put(limit, "store", json_string(rules_store_name(rule->store)));
+    const char *cause = peek_cause(&e->request.take, charge);
+    const char *policy = peek_policy(charge);
+    if (cause == NULL) {
+        return put(limit, "unasked", json_true());
     }
+    return put(limit, "unavailable", json_string(cause))
+           && (policy == NULL
+               || (put(limit, "policy", json_string(policy))
+                   && put(limit, "passes", json_boolean(charge->answer.is_allowed))
+                   && put(limit, "retry_us", wait_of(charge->answer.retry_us))));
+}
+
+/* What this host has of a counter in Redis. */
+static bool put_held(json_t *limit, const struct explanation *e,
+                     const struct store_charge *charge)
+{
+    struct peek_held held = peek_look(e->source.stores, charge, e->request.take.now);
+    const struct sync_held *sync = &held.sync;
+    switch (charge->home->kind) {
+    case STORE_KIND_REDIS:
+        return put(limit, "shards", json_integer(charge->home->n_shards));
+    case STORE_KIND_LEASE:
+        return put(limit, "leased", json_integer(held.lease.left))
+               && put(limit, "leased_us", json_integer(held.lease.spend_us));
+    case STORE_KIND_SYNC:
+        return put(limit, "known",
+                   sync->is_there ? json_integer(sync->remaining) : json_null())
+               && put(limit, "unsent", json_integer(sync->unsent))
+               && put(limit, "age_us", json_integer(sync->age_us))
+               && put(limit, "cut_off", json_boolean(sync->is_cut_off));
+    }
+    NEVER("kind");
+}
+
+static bool put_counted(json_t *limit, const struct store_charge *charge,
+                        const struct limit_answer *held)
+{
     return put(limit, "used", json_integer(charge->limit->size - held->remaining))
            && put(limit, "remaining", json_integer(held->remaining))
            && put(limit, "reset_us", wait_of(held->reset_us))
@@ -41,10 +73,28 @@ static bool put_answer(json_t *limit, const struct explanation *e,
            && put(limit, "delay_us", json_integer(charge->answer.delay_us));
 }
 
+static bool put_answer(json_t *limit, const struct explanation *e,
+                       const struct rules_rule *rule, unsigned i)
+{
+    const struct store_charge *charge = &e->request.take.charges[i];
+    if (charge->home != NULL
+        && !put(limit, "store", json_string(rules_store_name(rule->store)))) {
+        return false;
+    }
+    if (charge->source != STORE_COUNTED) {
+        return put_unanswered(limit, e, charge);
+    }
+    if (charge->home != NULL && e->source.stores == NULL) { /* taken as untouched */
+        return true;
+    }
+    return put_counted(limit, charge, &e->request.take.held[i])
+           && (charge->home == NULL || put_held(limit, e, charge));
+}
+
 static json_t *limit_of(const struct explanation *e, const struct rules_limit *limit,
                         int charge)
 {
-    const struct decide_limit *decided = &e->source->set->limits[limit->idx];
+    const struct decide_limit *decided = &e->source.set->limits[limit->idx];
     const char *algorithm = rules_algorithm_name(limit->algorithm);
     json_t *object = json_object();
     bool ok = put(object, "name", json_string(limit->name))

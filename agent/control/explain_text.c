@@ -80,36 +80,106 @@ static void print_policy(const struct rules_limit *limit, FILE *out)
                   limit->requests, per);
 }
 
+static void print_numbers(const struct limit_answer *held, int64_t size, FILE *out)
+{
+    (void)fprintf(out, "; used %" PRId64 ", remaining %" PRId64 ", reset in ",
+                  size - held->remaining, held->remaining);
+    print_seconds(held->reset_us, out);
+    (void)fputs("\n", out);
+}
+
+static void print_passes(const struct limit_answer *answer, FILE *out)
+{
+    if (!answer->is_allowed && answer->retry_us >= LIMIT_WAIT_US_MAX) {
+        (void)fputs("    over the limit, however long it waits", out);
+    } else if (!answer->is_allowed) {
+        (void)fputs("    over the limit, passes in ", out);
+        print_seconds(answer->retry_us, out);
+    } else if (answer->delay_us > 0) {
+        (void)fputs("    passes, held back for ", out);
+        print_seconds(answer->delay_us, out);
+    } else {
+        (void)fputs("    passes", out);
+    }
+    (void)fputs("\n", out);
+}
+
+static void print_unanswered(const struct explanation *e,
+                             const struct store_charge *charge, const char *store,
+                             FILE *out)
+{
+    const char *cause = peek_cause(&e->request.take, charge);
+    const char *policy = peek_policy(charge);
+    if (cause == NULL) {
+        (void)fprintf(out, "; store=%s, not asked: another limit refuses\n", store);
+        return;
+    }
+    (void)fprintf(out, "; store=%s unavailable cause=%s\n", store, cause);
+    if (policy != NULL) {
+        (void)fprintf(out, "    on_store_failure: %s decides\n", policy);
+        print_passes(&charge->answer, out);
+    }
+}
+
+/* What this host has of a counter in Redis. */
+static void print_held(const struct explanation *e, const struct store_charge *charge,
+                       FILE *out)
+{
+    struct peek_held held = peek_look(e->source.stores, charge, e->request.take.now);
+    switch (charge->home->kind) {
+    case STORE_KIND_REDIS:
+        if (charge->home->n_shards > 1) {
+            (void)fprintf(out, ": one of %u shards, times %u", charge->home->n_shards,
+                          charge->home->n_shards);
+        }
+        break;
+    case STORE_KIND_LEASE:
+        (void)fprintf(out, "; on lease to this host: %" PRId64, held.lease.left);
+        if (held.lease.left > 0) {
+            (void)fputs(", which it lets pass within ", out);
+            print_seconds(held.lease.spend_us, out);
+        }
+        break;
+    case STORE_KIND_SYNC:
+        if (!held.sync.is_there) {
+            (void)fputs("; this host has not used it lately", out);
+            break;
+        }
+        (void)fprintf(out, "; by this host: remaining %" PRId64 ", exchanged ",
+                      held.sync.remaining);
+        print_seconds(held.sync.age_us, out);
+        (void)fprintf(out, " ago, %" PRId64 " since%s", held.sync.unsent,
+                      held.sync.is_cut_off ? "; cut off: on_store_failure decides"
+                                           : "");
+        break;
+    }
+    (void)fputs("\n", out);
+}
+
 static void print_answer(const struct explanation *e, const struct rules_rule *rule,
                          unsigned i, FILE *out)
 {
     const struct store_charge *charge = &e->request.take.charges[i];
-    const struct limit_answer *held = &e->request.take.held[i];
+    const char *store = rules_store_name(rule->store);
     int64_t size = charge->limit->size;
-    if (charge->home != NULL) {
+    (void)fprintf(out, "    at most %" PRId64 " at once", size);
+    if (charge->home != NULL && e->source.stores == NULL) {
         (void)fprintf(out,
-                      "    at most %" PRId64 " at once; counted in Redis (store: %s), "
+                      "; counted in Redis (store: %s), "
                       "which is not asked: taken as untouched\n",
-                      size, rules_store_name(rule->store));
+                      store);
         return;
     }
-    (void)fprintf(out,
-                  "    at most %" PRId64 " at once; used %" PRId64
-                  ", remaining %" PRId64 ", reset in ",
-                  size, size - held->remaining, held->remaining);
-    print_seconds(held->reset_us, out);
-    if (!charge->answer.is_allowed && charge->answer.retry_us >= LIMIT_WAIT_US_MAX) {
-        (void)fputs("\n    over the limit, however long it waits", out);
-    } else if (!charge->answer.is_allowed) {
-        (void)fputs("\n    over the limit, passes in ", out);
-        print_seconds(charge->answer.retry_us, out);
-    } else if (charge->answer.delay_us > 0) {
-        (void)fputs("\n    passes, held back for ", out);
-        print_seconds(charge->answer.delay_us, out);
-    } else {
-        (void)fputs("\n    passes", out);
+    if (charge->source != STORE_COUNTED) {
+        print_unanswered(e, charge, store, out);
+        return;
     }
-    (void)fputs("\n", out);
+    print_numbers(&e->request.take.held[i], size, out);
+    if (charge->home != NULL) {
+        (void)fprintf(out, "    counted in Redis (store: %s)", store);
+        print_held(e, charge, out);
+    }
+    print_passes(&charge->answer, out);
 }
 
 static void print_cost(const struct rules_explained *rule, FILE *out)

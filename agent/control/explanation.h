@@ -21,7 +21,10 @@ enum {
 };
 
 struct explanation {
-    const struct explain_source *source;
+    struct peek_source source;
+    FILE *out;
+    explain_done_fn *done;
+    void *context;
     bool is_json;
     bool has_all; /* rules that do not apply are wanted too */
     bool is_plan_of_client;
@@ -31,7 +34,6 @@ struct explanation {
     const struct rules_explanation *rules;
     struct decide decide;
     struct decide_request request;
-    bool is_done;
     struct spop_bytes ack; /* into ack_buf */
     uint8_t ack_buf[DECIDE_ACK_BYTES_MAX];
 };

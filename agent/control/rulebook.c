@@ -731,6 +731,16 @@ const struct rules_clients *rulebook_clients(const struct rulebook *book)
     return table_of(book->in_force.clients);
 }
 
+void rulebook_newest(const struct rulebook *book, const struct decide_set **set,
+                     const struct rules_clients **clients)
+{
+    const struct edition *edition = book->next.set != NULL ? &book->next
+                                                           : &book->in_force;
+    *set = edition->set;
+    *clients = table_of(book->next_clients != NULL ? book->next_clients
+                                                   : edition->clients);
+}
+
 struct counters *const *rulebook_counters(const struct rulebook *book)
 {
     return book->in_force.counters;

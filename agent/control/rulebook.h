@@ -82,6 +82,11 @@ const struct decide_set *rulebook_set(const struct rulebook *book);
 /** The clients in force, likewise; NULL: the rules name no file of them. */
 const struct rules_clients *rulebook_clients(const struct rulebook *book);
 
+/** Those that workers decide a letter by that is posted now: while a change is under way, the
+ *  ones to come. Good for as long as they are held (server_hold). */
+void rulebook_newest(const struct rulebook *book, const struct decide_set **set,
+                     const struct rules_clients **clients);
+
 /** One block for each worker, then the main thread's own, which stays the same. The array
  *  stays in place, its blocks until the next change. */
 struct counters *const *rulebook_counters(const struct rulebook *book);

@@ -11,18 +11,28 @@
 
 #include "agent/log.h"
 
+/* The words of a line. */
+struct words {
+    unsigned n;
+    bool is_cut; /* there are more */
+    const char *words[RUNTIME_WORDS_MAX];
+};
+
 struct client {
     struct ev_io io;
-    struct ev_timer deadline; /* of the line, then of the answer */
+    struct ev_timer deadline; /* of the line, then of the answer's way out */
     struct runtime *runtime;
     bool is_used;
+    struct runtime_answer answer; /* while a command is at it: `out` writes `text` */
+    struct runtime_args args;
+    struct words words;
     size_t line_len;
     char line[RUNTIME_LINE_BYTES_MAX + 1];
-    char *answer;
-    size_t answer_len;
-    size_t answer_cap;
-    size_t answer_off;
-    bool is_answer_cut; /* memory was short */
+    char *text; /* of the answer */
+    size_t text_len;
+    size_t text_cap;
+    size_t text_off;
+    bool is_text_cut; /* memory was short */
 };
 
 struct runtime {
@@ -33,6 +43,7 @@ struct runtime {
     char text[ADDRESS_TEXT_BYTES_MAX]; /* as configured */
     const struct runtime_command *commands;
     const void *context;
+    unsigned n_owed; /* answers to come after the door was closed */
     struct client clients[RUNTIME_CLIENTS_MAX];
 };
 
@@ -42,8 +53,8 @@ static void client_close(struct client *client)
     ev_io_stop(loop, &client->io);
     ev_timer_stop(loop, &client->deadline);
     (void)close(client->io.fd);
-    free(client->answer);
-    client->answer = NULL;
+    free(client->text);
+    client->text = NULL;
     client->is_used = false;
 }
 
@@ -58,13 +69,6 @@ static void print_help(const struct runtime *runtime, FILE *out)
         }
     }
 }
-
-/* The words of a line. */
-struct words {
-    unsigned n;
-    bool is_cut; /* there are more */
-    const char *words[RUNTIME_WORDS_MAX];
-};
 
 static bool is_blank(char c)
 {
@@ -121,99 +125,131 @@ static unsigned count_own(const struct runtime_command *command,
     return 0;
 }
 
-static void run_command(const struct runtime *runtime,
-                        const struct runtime_command *command,
-                        const struct runtime_args *args, FILE *out)
+/* @return whether the answer is given: else it is ended later */
+static bool run_command(struct client *client, const struct runtime_command *command,
+                        unsigned n_own)
 {
-    if (args->n > 0 && command->args == NULL) {
+    const struct words *words = &client->words;
+    FILE *out = client->answer.out;
+    client->args = (struct runtime_args){words->n - n_own, words->words + n_own};
+    if (client->args.n > 0 && command->args == NULL) {
         (void)fprintf(out, "%s takes no arguments.\n", command->words);
-        return;
+    } else if (command->run != NULL) {
+        command->run(client->runtime->context, &client->args, out);
+    } else {
+        command->begin(client->runtime->context, &client->args, &client->answer);
+        return false;
     }
-    command->run(runtime->context, args, out);
+    return true;
 }
 
-static void run_line(struct client *client, FILE *out)
+/* @return whether the answer is given: else it is ended later */
+static bool run_line(struct client *client)
 {
     const struct runtime *runtime = client->runtime;
-    struct words words;
-    split(&words, client->line);
-    if (words.is_cut) {
+    struct words *words = &client->words;
+    FILE *out = client->answer.out;
+    split(words, client->line);
+    if (words->is_cut) {
         (void)fprintf(out, "The line has more than %d words.\n", RUNTIME_WORDS_MAX);
-        return;
+        return true;
     }
     for (const struct runtime_command *c = runtime->commands; c->words != NULL; c++) {
-        unsigned n_own = count_own(c, &words);
+        unsigned n_own = count_own(c, words);
         if (n_own > 0) {
-            struct runtime_args args = {words.n - n_own, words.words + n_own};
-            run_command(runtime, c, &args, out);
-            return;
+            return run_command(client, c, n_own);
         }
     }
-    if (words.n != 1 || strcmp(words.words[0], "help") != 0) {
+    if (words->n != 1 || strcmp(words->words[0], "help") != 0) {
         (void)fputs("Unknown command. These are known:\n", out);
     }
     print_help(runtime, out);
+    return true;
 }
 
 /* What a command prints is kept whole. glibc's memory streams would not tell of a part
  * that found no memory. */
-static ssize_t keep_answer(void *cookie, const char *bytes, size_t len)
+static ssize_t keep_text(void *cookie, const char *bytes, size_t len)
 {
     struct client *client = cookie;
-    size_t need = client->answer_len + len;
-    if (need > client->answer_cap) {
-        size_t cap = need > 2 * client->answer_cap ? need : 2 * client->answer_cap;
-        char *grown = realloc(client->answer, cap);
+    size_t need = client->text_len + len;
+    if (need > client->text_cap) {
+        size_t cap = need > 2 * client->text_cap ? need : 2 * client->text_cap;
+        char *grown = realloc(client->text, cap);
         if (grown == NULL) {
-            client->is_answer_cut = true;
+            client->is_text_cut = true;
             return 0;
         }
-        client->answer = grown;
-        client->answer_cap = cap;
+        client->text = grown;
+        client->text_cap = cap;
     }
-    memcpy(client->answer + client->answer_len, bytes, len);
-    client->answer_len = need;
+    memcpy(client->text + client->text_len, bytes, len);
+    client->text_len = need;
     return (ssize_t)len;
 }
 
-/* Run the line and turn to writing the answer: all of it, or none. */
-static void client_answer(struct client *client, bool is_too_long)
+/* Nobody reads it any more. */
+static void end_owed(struct client *client)
 {
-    static const cookie_io_functions_t functions = {.write = keep_answer};
-    FILE *out = fopencookie(client, "w", functions);
-    if (out == NULL) {
+    struct runtime *runtime = client->runtime;
+    client_close(client);
+    if (--runtime->n_owed == 0) {
+        free(runtime);
+    }
+}
+
+/* Turn to writing the answer: all of it, or none. */
+void runtime_answer_end(struct runtime_answer *answer)
+{
+    struct client *client = CONTAINER_OF(answer, struct client, answer);
+    struct ev_loop *loop = client->runtime->loop;
+    bool is_whole = fclose(answer->out) == 0 && !client->is_text_cut;
+    answer->out = NULL;
+    if (client->runtime->n_owed > 0) {
+        end_owed(client);
+        return;
+    }
+    if (!is_whole) {
         client_close(client);
         return;
     }
-    if (is_too_long) {
-        (void)fprintf(out, "The line is longer than %d bytes.\n",
-                      RUNTIME_LINE_BYTES_MAX - 1);
-    } else {
-        run_line(client, out);
-    }
-    if (fclose(out) != 0 || client->is_answer_cut) {
+    ev_io_set(&client->io, client->io.fd, EV_WRITE);
+    ev_io_start(loop, &client->io);
+    client->deadline.repeat = RUNTIME_ANSWER_S;
+    ev_timer_again(loop, &client->deadline);
+}
+
+/* Run the line. Until it is answered nobody looks after the client. */
+static void client_answer(struct client *client, bool is_too_long)
+{
+    static const cookie_io_functions_t functions = {.write = keep_text};
+    client->answer.out = fopencookie(client, "w", functions);
+    if (client->answer.out == NULL) {
         client_close(client);
         return;
     }
     ev_io_stop(client->runtime->loop, &client->io);
-    ev_io_set(&client->io, client->io.fd, EV_WRITE);
-    ev_io_start(client->runtime->loop, &client->io);
-    client->deadline.repeat = RUNTIME_ANSWER_S;
-    ev_timer_again(client->runtime->loop, &client->deadline);
+    ev_timer_stop(client->runtime->loop, &client->deadline);
+    if (is_too_long) {
+        (void)fprintf(client->answer.out, "The line is longer than %d bytes.\n",
+                      RUNTIME_LINE_BYTES_MAX - 1);
+    }
+    if (is_too_long || run_line(client)) {
+        runtime_answer_end(&client->answer);
+    }
 }
 
 static void client_write(struct client *client)
 {
-    ssize_t n = send(client->io.fd, client->answer + client->answer_off,
-                     client->answer_len - client->answer_off,
-                     MSG_NOSIGNAL | MSG_DONTWAIT);
+    ssize_t n = send(client->io.fd, client->text + client->text_off,
+                     client->text_len - client->text_off, MSG_NOSIGNAL | MSG_DONTWAIT);
     if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
         return;
     }
     if (n > 0) {
-        client->answer_off += (size_t)n;
+        client->text_off += (size_t)n;
     }
-    if (n <= 0 || client->answer_off == client->answer_len) {
+    if (n <= 0 || client->text_off == client->text_len) {
         client_close(client);
     }
 }
@@ -357,13 +393,18 @@ void runtime_stop(struct runtime *runtime)
     if (runtime == NULL) {
         return;
     }
-    for (int i = 0; i < RUNTIME_CLIENTS_MAX; i++) {
-        if (runtime->clients[i].is_used) {
-            client_close(&runtime->clients[i]);
-        }
-    }
     ev_io_stop(runtime->loop, &runtime->io);
     ev_timer_stop(runtime->loop, &runtime->pause);
     address_unlisten(&runtime->listening);
-    free(runtime);
+    for (int i = 0; i < RUNTIME_CLIENTS_MAX; i++) {
+        struct client *client = &runtime->clients[i];
+        if (client->is_used && client->answer.out != NULL) {
+            runtime->n_owed++;
+        } else if (client->is_used) {
+            client_close(client);
+        }
+    }
+    if (runtime->n_owed == 0) {
+        free(runtime);
+    }
 }

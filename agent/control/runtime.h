@@ -7,7 +7,7 @@
  *            it as it stands. The words behind a command's own are its arguments.
  * Ownership: runtime_start / runtime_stop; borrows the loop, the table and its context.
  * Threads:   the main thread. A command runs to its end on the main loop and may allocate;
- *            no worker waits for it.
+ *            no worker waits for it. One that has to wait itself is begun, and ends later.
  * Errors:    a client that errs is told what is known; runtime_start logs.
  * Limits:    RUNTIME_LINE_BYTES_MAX, RUNTIME_WORDS_MAX, RUNTIME_CLIENTS_MAX; each client has RUNTIME_LINE_S and
  *            RUNTIME_ANSWER_S in all, so that slow ones do not hold the door.
@@ -31,7 +31,7 @@ enum {
     RUNTIME_PAUSE_S = 1,   /* out of descriptors, before the next try */
 };
 
-/** What stands behind a command; lives as long as it runs. */
+/** What stands behind a command; lives until its answer is given. */
 struct runtime_args {
     unsigned n;
     const char *const *words;
@@ -40,11 +40,21 @@ struct runtime_args {
 typedef void runtime_command_fn(const void *context, const struct runtime_args *args,
                                 FILE *out);
 
+/** An answer that is given at once or later. */
+struct runtime_answer {
+    FILE *out;
+};
+
+/** As above, but `answer` is to be ended once. */
+typedef void runtime_begin_fn(const void *context, const struct runtime_args *args,
+                              struct runtime_answer *answer);
+
 struct runtime_command {
     const char *words; /* what is typed: words joined by one space */
     const char *args;  /* what may follow, for help; NULL: nothing */
     const char *help;
     runtime_command_fn *run;
+    runtime_begin_fn *begin; /* where `run` is NULL */
 };
 
 struct runtime;
@@ -72,7 +82,11 @@ void runtime_set_open(struct runtime *runtime, bool is_open);
 /** Whether the socket's file is removed when the door closes. */
 void runtime_own_file(struct runtime *runtime, bool is_ours);
 
-/** Close the door and its clients. NULL is fine. */
+/** All has been printed. Also after runtime_stop: then nobody reads it. */
+void runtime_answer_end(struct runtime_answer *answer);
+
+/** Close the door and its clients. Answers that are still to come are ended as ever. NULL is
+ *  fine. */
 void runtime_stop(struct runtime *runtime);
 
 #endif

@@ -1,6 +1,7 @@
 #include "agent/control/show.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #include "rules/units.h"
@@ -296,34 +297,92 @@ static void show_rule_lines(const void *context, const struct runtime_args *args
     }
 }
 
+/* An answer that is waited for. */
+struct waiting {
+    struct server *server;
+    unsigned hold; /* of the rules */
+    struct runtime_answer *answer;
+};
+
+static void end_waiting(void *context)
+{
+    struct waiting *waiting = context;
+    runtime_answer_end(waiting->answer);
+    server_let_go(waiting->server, waiting->hold);
+    free(waiting);
+}
+
+static void on_explained(void *context, enum explain_status status)
+{
+    (void)status;
+    end_waiting(context);
+}
+
+/* @return NULL where memory is short, which is said */
+static struct waiting *wait_for(const struct show_source *source,
+                                struct runtime_answer *answer, const char *command)
+{
+    struct waiting *waiting = malloc(sizeof(*waiting));
+    if (waiting == NULL) {
+        (void)fprintf(answer->out, "%s: out of memory\n", command);
+        runtime_answer_end(answer);
+        return NULL;
+    }
+    *waiting = (struct waiting){
+        .server = source->server,
+        .hold = server_hold(source->server),
+        .answer = answer,
+    };
+    return waiting;
+}
+
+/* With Redis workers are asked, who ask it. */
+static struct peek_source peek_of(const struct show_source *source)
+{
+    bool has_redis = source->stores->health != NULL;
+    struct peek_source peek = {
+        .now = clock_now(),
+        .store = has_redis ? server_store(source->server) : source->store,
+        .options = source->options,
+        .stores = has_redis ? source->stores : NULL,
+    };
+    rulebook_newest(source->rulebook, &peek.set, &peek.clients);
+    return peek;
+}
+
 static void show_counter(const void *context, const struct runtime_args *args,
-                         FILE *out)
+                         struct runtime_answer *answer)
 {
     const struct show_source *source = context;
-    counter_print(rulebook_set(source->rulebook), source->store, clock_now(), args->n,
-                  args->words, out);
+    struct peek_source peek = peek_of(source);
+    struct waiting *waiting = wait_for(source, answer, "show counter");
+    if (waiting != NULL) {
+        counter_begin(&peek, args->n, args->words, answer->out, end_waiting, waiting);
+    }
 }
 
 static void show_explain(const void *context, const struct runtime_args *args,
-                         FILE *out)
+                         struct runtime_answer *answer)
 {
     const struct show_source *source = context;
-    struct explain_source explained = {
-        .set = rulebook_set(source->rulebook),
-        .clients = rulebook_clients(source->rulebook),
-        .store = source->store,
-        .options = source->options,
-    };
-    (void)explain_print(&explained, clock_now(), args->n, args->words, out);
+    struct peek_source peek = peek_of(source);
+    struct waiting *waiting = wait_for(source, answer, "explain");
+    if (waiting != NULL) {
+        explain_begin(&peek, args->n, args->words, answer->out, on_explained, waiting);
+    }
 }
 
 const struct runtime_command show_commands[] = {
-    {"show info", NULL, "what runs, and what it did so far", show_info},
-    {"show metrics", NULL, "all counters in Prometheus' text format", show_metrics},
-    {"show rules", NULL, "the rules, and what became of them so far", show_rule_lines},
-    {"show redis", NULL, "whether the nodes of Redis are asked", show_redis},
-    {"show hot", NULL, "counters that Redis is asked about most", show_hot},
-    {"show counter", COUNTER_WORDS, "what the counters of a key hold", show_counter},
-    {"explain", EXPLAIN_WORDS, "what would be decided now, and why", show_explain},
-    {NULL, NULL, NULL, NULL},
+    {"show info", NULL, "what runs, and what it did so far", show_info, NULL},
+    {"show metrics", NULL, "all counters in Prometheus' text format", show_metrics,
+     NULL},
+    {"show rules", NULL, "the rules, and what became of them so far", show_rule_lines,
+     NULL},
+    {"show redis", NULL, "whether the nodes of Redis are asked", show_redis, NULL},
+    {"show hot", NULL, "counters that Redis is asked about most", show_hot, NULL},
+    {"show counter", COUNTER_WORDS, "what the counters of a key hold", NULL,
+     show_counter},
+    {"explain", EXPLAIN_WORDS, "what would be decided now, and why", NULL,
+     show_explain},
+    {NULL, NULL, NULL, NULL, NULL},
 };

@@ -3,7 +3,7 @@
  *
  * Model:     the commands of runtime.h, and what they read.
  * Ownership: borrows all of it.
- * Threads:   the main thread; counters go on meanwhile.
+ * Threads:   the main thread; counters go on meanwhile. Who waits for Redis holds the rules.
  * Errors:    those of the stream.
  */
 #ifndef AGENT_CONTROL_SHOW_H
@@ -23,7 +23,7 @@ struct show_source {
     struct store *store; /* of this host */
     const struct stores *stores;
     const struct decide_options *options;
-    const struct server *server;
+    struct server *server;
     struct state *state; /* NULL without state_dir */
     unsigned n_workers;
     struct instant started_at;

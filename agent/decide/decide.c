@@ -476,7 +476,11 @@ void decide_peek(struct decide *decide, struct decide_request *request,
         .counters = decide->counters,
         .done = done,
         .context = context,
-        .take = {.is_peek = true},
+        .take =
+            {
+                .deadline = instant_add_us(now, decide->options->deadline_us),
+                .is_peek = true,
+            },
     };
     decide_descriptors(request, now);
 }

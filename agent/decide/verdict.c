@@ -56,7 +56,7 @@ static int find_deciding(const struct store_take *take, uint32_t mask, bool is_e
     return best;
 }
 
-static enum reason failure_reason(enum store_failure failure)
+enum reason reason_of_failure(enum store_failure failure)
 {
     switch (failure) {
     case STORE_DOWN:
@@ -173,7 +173,7 @@ static void tell_failure(const struct store_take *take, uint32_t by_policy,
     if (!has_decided) {
         return;
     }
-    verdict->reason = failure_reason(take->failure);
+    verdict->reason = reason_of_failure(take->failure);
     if (idx >= 0 && take->charges[idx].source == STORE_CLOSED) {
         verdict->status = VERDICT_STATUS_UNAVAILABLE;
     }

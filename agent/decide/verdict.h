@@ -58,6 +58,9 @@ enum reason {
 const char *action_text(enum action action);
 const char *reason_text(enum reason reason);
 
+/** Of a take that policies had to answer. */
+enum reason reason_of_failure(enum store_failure failure);
+
 enum {
     VERDICT_STATUS_FORBIDDEN = 403,
     VERDICT_STATUS_TOO_MANY_REQUESTS = 429,

@@ -343,8 +343,8 @@ static void say_much(const void *context, const struct runtime_args *args, FILE 
 }
 
 static const struct runtime_command commands[] = {
-    {"say much", NULL, "more than a first block holds", say_much},
-    {NULL, NULL, NULL, NULL},
+    {"say much", NULL, "more than a first block holds", say_much, NULL},
+    {NULL, NULL, NULL, NULL, NULL},
 };
 
 /* A whole answer, or none. */

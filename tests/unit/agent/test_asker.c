@@ -37,7 +37,7 @@ static struct {
     unsigned n_sent;
     struct ask *sent[ASKER_ASKS_MAX];
     unsigned n_done;
-    struct store_take *done[ASKER_ASKS_MAX + 1]; /* in turn */
+    struct store_take *done[2 * ASKER_ASKS_MAX]; /* in turn */
 } f;
 
 static void keep_sent(void *context, struct ask *ask)

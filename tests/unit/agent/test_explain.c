@@ -13,6 +13,7 @@
 #include "agent/control/explain.h"
 
 #include "tests/support/decider.h"
+#include "tests/support/told_store.h"
 
 #define START_US (INT64_C(1800000000) * US_PER_S)
 
@@ -41,6 +42,8 @@ static const char rules_text[] =
 
 struct fixture {
     struct decider decider;
+    struct told_store told;
+    struct stores stores; /* with leases and syncs: there is Redis */
     char *answer;
     size_t answer_len;
     enum explain_status status;
@@ -49,7 +52,8 @@ struct fixture {
 static int set_up(void **context)
 {
     static struct fixture f;
-    f.answer = NULL;
+    memset(&f, 0, sizeof(f));
+    told_store_init(&f.told);
     *context = &f;
     return decider_init(&f.decider, rules_text) ? 0 : 1;
 }
@@ -58,21 +62,26 @@ static int tear_down(void **context)
 {
     struct fixture *f = *context;
     free(f->answer);
+    leases_free(f->stores.leases);
+    syncs_free(f->stores.syncs);
     decider_fini(&f->decider);
     return 0;
 }
 
 static const char *explain(struct fixture *f, unsigned n, const char *const *words)
 {
-    struct explain_source source = {
+    bool has_redis = f->stores.leases != NULL;
+    struct peek_source source = {
+        .now = {START_US},
         .set = f->decider.decide.set,
-        .store = f->decider.decide.store,
+        .store = has_redis ? &f->told.store : f->decider.decide.store,
         .options = &f->decider.options,
+        .stores = has_redis ? &f->stores : NULL,
     };
     free(f->answer);
     FILE *out = open_memstream(&f->answer, &f->answer_len);
     assert_non_null(out);
-    f->status = explain_print(&source, (struct instant){.us = START_US}, n, words, out);
+    f->status = explain_print(&source, n, words, out);
     assert_int_equal(fclose(out), 0);
     return f->answer;
 }
@@ -191,7 +200,7 @@ static void a_shadow_would_refuse_without_its_key(void **context)
     assert_has(f, "b: refuses, without k\n");
 }
 
-/* It would have to be waited for. */
+/* Where there is none. */
 static void redis_is_not_asked(void **context)
 {
     struct fixture *f = *context;
@@ -207,6 +216,180 @@ static void redis_is_not_asked(void **context)
     EXPLAIN(f, "--json", "path=/a");
     assert_has(f, "\"store\": \"lease\"");
     assert_null(strstr(f->answer, "\"remaining\""));
+}
+
+static void start_redis(struct fixture *f)
+{
+    struct leases_options options = {
+        .share = FALLBACK_SHARE_WHOLE / 2,
+        .horizon_us = US_PER_S,
+        .ttl_us = 10 * US_PER_S,
+    };
+    decider_fini(&f->decider);
+    assert_true(
+        decider_init(&f->decider,
+                     "version: 1\ndomain: d\nrules:\n"
+                     "  - {name: a, match: {path: /a}, key: [k], limit: {requests: 5, "
+                     "per: 60s}, store: redis}\n"
+                     "  - {name: s, match: {path: /s}, key: [k], limit: {requests: "
+                     "800, per: 60s}, store: redis, shards: 4}\n"
+                     "  - {name: l, match: {path: /l}, key: [k], limit: {requests: "
+                     "1000, per: 60s}, store: lease}\n"
+                     "  - {name: y, match: {path: /y}, key: [k], limit: {requests: "
+                     "1000, per: 60s}, store: sync}\n"));
+    f->stores.leases = leases_new(&options);
+    f->stores.syncs = syncs_new(100 * US_PER_MS);
+    assert_true(f->stores.leases != NULL && f->stores.syncs != NULL);
+    f->told.used = 3;
+    f->told.reset_us = 1500000;
+}
+
+static void what_redis_says_is_said(void **context)
+{
+    struct fixture *f = *context;
+    start_redis(f);
+    EXPLAIN(f, "path=/a", "k=1");
+    assert_int_equal(f->status, EXPLAIN_ALLOWED);
+    assert_has(f, "  limit a: sliding_window, 5 per 1m\n"
+                  "    at most 5 at once; used 3, remaining 2, reset in 1.500 s\n"
+                  "    counted in Redis (store: redis)\n"
+                  "    passes\n");
+    EXPLAIN(f, "path=/s", "k=1");
+    assert_has(f, "    counted in Redis (store: redis): one of 4 shards, times 4\n");
+    EXPLAIN(f, "path=/l", "k=1");
+    assert_has(f, "    counted in Redis (store: lease); on lease to this host: 0\n");
+    EXPLAIN(f, "path=/y", "k=1");
+    assert_has(f, "    counted in Redis (store: sync); this host has not used it "
+                  "lately\n");
+    f->told.is_allowed = false;
+    EXPLAIN(f, "path=/a", "k=1");
+    assert_int_equal(f->status, EXPLAIN_DENIED);
+    assert_has(f, "    counted in Redis (store: redis)\n"
+                  "    over the limit, passes in 2.000 s\n");
+}
+
+static void it_is_said_that_redis_does_not_answer(void **context)
+{
+    struct fixture *f = *context;
+    start_redis(f);
+    f->told.failure = STORE_DOWN;
+    f->told.source = STORE_CLOSED;
+    f->told.is_allowed = false;
+    EXPLAIN(f, "path=/l", "k=1");
+    assert_int_equal(f->status, EXPLAIN_DENIED);
+    assert_has(f, "    at most 1000 at once; store=lease unavailable cause=store_down\n"
+                  "    on_store_failure: closed decides\n"
+                  "    over the limit, passes in 2.000 s\n");
+    f->told.failure = STORE_SLOW;
+    f->told.source = STORE_UNASKED;
+    f->told.is_allowed = true;
+    EXPLAIN(f, "path=/a", "k=1");
+    assert_has(f, "    at most 5 at once; store=redis unavailable cause=store_slow\n"
+                  "3 of 4 rules");
+    f->told.failure = STORE_NO_FAILURE;
+    EXPLAIN(f, "path=/a", "k=1");
+    assert_has(f, "    at most 5 at once; store=redis, not asked: another limit "
+                  "refuses\n");
+}
+
+/* The only limit that a request meets, as JSON. */
+static json_t *limit_of(struct fixture *f, const char *path)
+{
+    json_error_t error;
+    EXPLAIN(f, "--json", path, "k=1");
+    json_t *root = json_loads(f->answer, 0, &error);
+    assert_non_null(root);
+    json_t *rule = json_array_get(json_object_get(root, "rules"), 0);
+    json_t *limit = json_incref(json_array_get(json_object_get(rule, "limits"), 0));
+    json_decref(root);
+    return limit;
+}
+
+static void json_says_what_redis_says(void **context)
+{
+    static const struct {
+        const char *path;
+        const char *text;
+    } cases[] = {
+        {"path=/a", "{\"used\": 3, \"remaining\": 2, \"reset_us\": 1500000, "
+                    "\"passes\": true, \"retry_us\": 0, \"delay_us\": 0, "
+                    "\"store\": \"redis\", \"shards\": 1}"},
+        {"path=/l", "{\"used\": 3, \"remaining\": 997, \"reset_us\": 1500000, "
+                    "\"passes\": true, \"retry_us\": 0, \"delay_us\": 0, "
+                    "\"store\": \"lease\", \"leased\": 0, \"leased_us\": 0}"},
+        {"path=/y", "{\"used\": 3, \"remaining\": 997, \"reset_us\": 1500000, "
+                    "\"passes\": true, \"retry_us\": 0, \"delay_us\": 0, "
+                    "\"store\": \"sync\", \"known\": null, \"unsent\": 0, "
+                    "\"age_us\": 0, \"cut_off\": false}"},
+    };
+    struct fixture *f = *context;
+    start_redis(f);
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        json_t *limit = limit_of(f, cases[i].path);
+        json_t *wanted = json_loads(cases[i].text, 0, NULL);
+        static const char *const others[] = {"name", "algorithm", "requests", "per_us",
+                                             "size"};
+        for (size_t j = 0; j < ARRAY_LEN(others); j++) {
+            assert_int_equal(json_object_del(limit, others[j]), 0);
+        }
+        assert_true(json_equal(limit, wanted));
+        json_decref(limit);
+        json_decref(wanted);
+    }
+}
+
+static void json_says_that_redis_does_not_answer(void **context)
+{
+    struct fixture *f = *context;
+    start_redis(f);
+    f->told.failure = STORE_DEADLINE;
+    f->told.source = STORE_OPEN;
+    json_t *limit = limit_of(f, "path=/a");
+    assert_string_equal(json_string_value(json_object_get(limit, "store")), "redis");
+    assert_string_equal(json_string_value(json_object_get(limit, "unavailable")),
+                        "deadline");
+    assert_string_equal(json_string_value(json_object_get(limit, "policy")), "open");
+    assert_true(json_is_true(json_object_get(limit, "passes")));
+    assert_null(json_object_get(limit, "remaining"));
+    json_decref(limit);
+
+    f->told.failure = STORE_NO_FAILURE;
+    f->told.source = STORE_UNASKED;
+    limit = limit_of(f, "path=/a");
+    assert_true(json_is_true(json_object_get(limit, "unasked")));
+    assert_null(json_object_get(limit, "passes"));
+    json_decref(limit);
+}
+
+static void note_status(void *context, enum explain_status status)
+{
+    enum explain_status *noted = context;
+    *noted = status;
+}
+
+static void the_answer_may_come_later(void **context)
+{
+    const char *const words[] = {"path=/a", "k=1"};
+    struct fixture *f = *context;
+    enum explain_status status = EXPLAIN_FAILED;
+    start_redis(f);
+    f->told.is_later = true;
+    const struct peek_source source = {
+        .now = {START_US},
+        .set = f->decider.decide.set,
+        .store = &f->told.store,
+        .options = &f->decider.options,
+        .stores = &f->stores,
+    };
+    FILE *out = open_memstream(&f->answer, &f->answer_len);
+    explain_begin(&source, 2, words, out, note_status, &status);
+    assert_int_equal(fflush(out), 0);
+    assert_int_equal(f->answer_len, 0);
+    told_store_answer(&f->told);
+    assert_int_equal(status, EXPLAIN_ALLOWED);
+    assert_int_equal(fclose(out), 0);
+    assert_has(f, "a: applies\n  key k=1\n");
+    assert_has(f, "used 3, remaining 2, ");
 }
 
 static void wrong_words_are_told(void **context)
@@ -280,6 +463,11 @@ int main(void)
         TEST(says_what_is_over_its_limit),
         TEST(says_why_not),
         TEST(redis_is_not_asked),
+        TEST(what_redis_says_is_said),
+        TEST(it_is_said_that_redis_does_not_answer),
+        TEST(json_says_what_redis_says),
+        TEST(json_says_that_redis_does_not_answer),
+        TEST(the_answer_may_come_later),
         TEST(a_shadow_would_refuse_without_its_key),
         TEST(wrong_words_are_told),
         TEST(json_says_the_same),

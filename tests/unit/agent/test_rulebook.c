@@ -223,6 +223,31 @@ static void file_that_changes_comes_into_force(void **context)
     assert_string_equal(rulebook_read_report(f.book)->version, version);
 }
 
+/* What workers go by from now on is held; what they went by before is there until it is not. */
+static void the_newest_rules_are_those_of_the_workers(void **context)
+{
+    (void)context;
+    const struct decide_set *set = NULL;
+    const struct rules_clients *clients = NULL;
+    write_rules(ONE);
+    open_book();
+    rulebook_newest(f.book, &set, &clients);
+    assert_ptr_equal(set, rulebook_set(f.book));
+    unsigned hold = server_hold(f.server);
+    write_rules(TWO);
+    rulebook_reload(f.book);
+    for (int i = 0; i < 20; i++) { /* of the loop: the workers are soon done */
+        turn();
+    }
+    first_rule_is("a");
+    rulebook_newest(f.book, &set, &clients);
+    assert_string_equal(rules_set_rule(set->rules, 0)->name, "b");
+    assert_int_equal(f.n_changed, 0);
+    server_let_go(f.server, hold);
+    until_changed(1);
+    assert_ptr_equal(set, rulebook_set(f.book));
+}
+
 static void file_behind_a_link_comes_into_force(void **context)
 {
     (void)context;
@@ -781,6 +806,7 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
         TEST(file_that_changes_comes_into_force),
+        TEST(the_newest_rules_are_those_of_the_workers),
         TEST(file_behind_a_link_comes_into_force),
         TEST(what_was_counted_goes_on),
         TEST(bad_file_changes_nothing),

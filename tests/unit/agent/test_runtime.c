@@ -1,5 +1,6 @@
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -22,6 +23,7 @@ static struct {
     char path[64];
     struct loop_thread main_loop;
     struct runtime *runtime;
+    bool is_loop_stopped;
     char answer[65536];
 } f;
 
@@ -49,11 +51,53 @@ static void say_back(const void *context, const struct runtime_args *args, FILE 
     (void)fputs("\n", out);
 }
 
+/* Those that are begun and not ended, and what ends the first of them on the main loop. */
+static struct {
+    struct ev_async end;
+    _Atomic unsigned n_begun;
+    struct runtime_answer *answers[RUNTIME_CLIENTS_MAX];
+    const struct runtime_args *args[RUNTIME_CLIENTS_MAX];
+} later;
+
+static void begin_later(const void *context, const struct runtime_args *args,
+                        struct runtime_answer *answer)
+{
+    (void)context;
+    (void)fputs("begun ", answer->out);
+    later.answers[later.n_begun] = answer;
+    later.args[later.n_begun++] = args;
+}
+
+static void end_one(unsigned i)
+{
+    (void)fprintf(later.answers[i]->out, "and ended %s\n", later.args[i]->words[0]);
+    runtime_answer_end(later.answers[i]);
+}
+
+static void on_end(struct ev_loop *loop, struct ev_async *async, int events)
+{
+    (void)loop;
+    (void)async;
+    (void)events;
+    end_one(0);
+}
+
+static void begin_at_once(const void *context, const struct runtime_args *args,
+                          struct runtime_answer *answer)
+{
+    (void)context;
+    (void)args;
+    (void)fputs("at once\n", answer->out);
+    runtime_answer_end(answer);
+}
+
 static const struct runtime_command COMMANDS[] = {
-    {"say hello", NULL, "greets", say_hello},
-    {"say much", NULL, "five megabytes", say_much},
-    {"repeat", "WORD...", "says its arguments", say_back},
-    {NULL, NULL, NULL, NULL},
+    {"begin later", "WORD", "is ended by a test", NULL, begin_later},
+    {"begin now", NULL, "is ended at once", NULL, begin_at_once},
+    {"say hello", NULL, "greets", say_hello, NULL},
+    {"say much", NULL, "five megabytes", say_much, NULL},
+    {"repeat", "WORD...", "says its arguments", say_back, NULL},
+    {NULL, NULL, NULL, NULL, NULL},
 };
 
 static int set_up(void **context)
@@ -71,6 +115,10 @@ static int set_up(void **context)
     if (!loop_thread_init(&f.main_loop) || !address_parse(&address, text, error)) {
         return 1;
     }
+    f.is_loop_stopped = false;
+    later.n_begun = 0;
+    ev_async_init(&later.end, on_end);
+    ev_async_start(f.main_loop.loop, &later.end);
     f.runtime = runtime_start(f.main_loop.loop, &address, NULL, COMMANDS, "world");
     return f.runtime == NULL || !loop_thread_start(&f.main_loop);
 }
@@ -78,7 +126,9 @@ static int set_up(void **context)
 static int tear_down(void **context)
 {
     (void)context;
-    loop_thread_stop(&f.main_loop);
+    if (!f.is_loop_stopped) {
+        loop_thread_stop(&f.main_loop);
+    }
     runtime_stop(f.runtime);
     runtime_stop(NULL);
     loop_thread_fini(&f.main_loop);
@@ -225,6 +275,56 @@ static void clients_beyond_the_limit_are_turned_away(void **context)
     assert_string_equal(answer, "hello world\n");
 }
 
+static void begin_and_wait(int fd)
+{
+    unsigned n = later.n_begun;
+    assert_int_equal(send(fd, "begin later x\n", 14, MSG_NOSIGNAL), 14);
+    while (later.n_begun == n) {
+        (void)usleep(1000);
+    }
+}
+
+static void an_answer_may_come_later(void **context)
+{
+    (void)context;
+    char byte = 0;
+    assert_string_equal(ask_text("begin now\n"), "at once\n");
+    int fd = door();
+    begin_and_wait(fd);
+    assert_string_equal(ask_text("say hello\n"), "hello world\n"); /* meanwhile */
+    assert_int_equal(recv(fd, &byte, 1, MSG_DONTWAIT), -1);
+    ev_async_send(f.main_loop.loop, &later.end);
+    (void)read_all(fd);
+    assert_string_equal(f.answer, "begun and ended x\n");
+}
+
+static void who_goes_is_answered_too(void **context)
+{
+    (void)context;
+    int fd = door();
+    begin_and_wait(fd);
+    (void)close(fd);
+    ev_async_send(f.main_loop.loop, &later.end);
+    assert_string_equal(ask_text("say hello\n"), "hello world\n");
+}
+
+static void answers_may_come_after_the_door_is_closed(void **context)
+{
+    (void)context;
+    int fds[2] = {door(), door()};
+    begin_and_wait(fds[0]);
+    begin_and_wait(fds[1]);
+    loop_thread_stop(&f.main_loop);
+    f.is_loop_stopped = true;
+    runtime_stop(f.runtime);
+    f.runtime = NULL;
+    end_one(1);
+    end_one(0);
+    for (unsigned i = 0; i < 2; i++) {
+        assert_int_equal(read_all(fds[i]), 0);
+    }
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -236,6 +336,9 @@ int main(void)
         TEST(help_and_what_is_not_known),
         TEST(long_answers_come_whole),
         TEST(too_long_a_line_ends),
+        TEST(an_answer_may_come_later),
+        TEST(who_goes_is_answered_too),
+        TEST(answers_may_come_after_the_door_is_closed),
         TEST(clients_beyond_the_limit_are_turned_away),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
