@@ -93,7 +93,7 @@ static void merge(struct local *local, const struct limit *limit,
                   struct limit_state *state, const struct limit_state *other)
 {
     if (is_log(limit)) {
-        pool_put(&local->pool, sliding_log_merge(local->pool.blocks, state, other));
+        log_pool_put(&local->pool, sliding_log_merge(local->pool.blocks, state, other));
     } else {
         limit_merge(limit, state, other);
     }
@@ -137,7 +137,7 @@ static bool settle(struct local *local, const struct store_settlement *settlemen
     bool is_changed = sliding_log_settle(settlement->limit, local->pool.blocks, state,
                                          settlement->now, &settlement->correction,
                                          &freed);
-    pool_put(&local->pool, freed);
+    log_pool_put(&local->pool, freed);
     return is_changed;
 }
 
@@ -217,6 +217,7 @@ static bool answer_charges(struct local *local, struct store_take *take,
         struct store_charge *charge = &take->charges[i];
         struct place *place = &places[i];
         place->state = (struct limit_state){0};
+        /* NOLINTNEXTLINE(clang-analyzer-core.Undefined*): find_slots has set it */
         if (place->slot != NO_SLOT) {
             struct limit_state *held = &place->set->slots[place->slot].state;
             align(local, charge->limit, held, take->now);
@@ -271,7 +272,7 @@ static void log_charge(struct local *local, struct place *place,
     struct log_block *blocks = local->pool.blocks;
     struct limit_state *state = &place->state;
     uint32_t block = 0;
-    pool_put(&local->pool, sliding_log_drop(charge->limit, blocks, state, now));
+    log_pool_put(&local->pool, sliding_log_drop(charge->limit, blocks, state, now));
     if (sliding_log_is_full(state)) {
         block = local_get_block(local, place->set, (uint32_t)(now.us / US_PER_S),
                                 counters);
@@ -373,6 +374,7 @@ static void peek_at_counter(struct local *local, struct place *place,
                             const struct limit *limit, struct instant now)
 {
     place->state = (struct limit_state){0};
+    /* NOLINTNEXTLINE(clang-analyzer-core.Undefined*): find_slots has set it */
     if (place->slot != NO_SLOT) {
         place->state = place->set->slots[place->slot].state;
         align(local, limit, &place->state, now);
@@ -481,7 +483,7 @@ static void local_free(struct store *store)
 {
     struct local *local = to_local(store);
     (void)munmap(local->sets, local->n_sets * sizeof(struct set));
-    pool_fini(&local->pool);
+    log_pool_fini(&local->pool);
     sodium_memzero(local->secret, sizeof(local->secret));
     free(local);
 }
@@ -521,12 +523,12 @@ struct store *local_new(size_t memory_bytes, size_t log_bytes, const uint8_t *se
     if (local == NULL) {
         return NULL;
     }
-    if (!pool_init(&local->pool, log_bytes)) {
+    if (!log_pool_init(&local->pool, log_bytes)) {
         free(local);
         return NULL;
     }
     if (!map_sets(local, memory_bytes - log_bytes)) {
-        pool_fini(&local->pool);
+        log_pool_fini(&local->pool);
         free(local);
         return NULL;
     }

@@ -13,7 +13,7 @@
 
 #include "agent/base.h"
 #include "agent/store/local.h"
-#include "agent/store/pool.h"
+#include "agent/store/log_pool.h"
 #include "agent/store/spin.h"
 
 enum {
@@ -47,7 +47,7 @@ struct local {
     struct store store;
     struct set *sets;
     size_t n_sets;
-    struct pool pool;      /* of the events of sliding logs */
+    struct log_pool pool;  /* of the events of sliding logs */
     _Atomic uint32_t hand; /* block where the next search for one begins */
     uint8_t secret[LOCAL_SECRET_BYTES];
 };

@@ -40,7 +40,7 @@ static void set_drop_log(struct local *local, struct set *set, unsigned i)
         return;
     }
     const struct limit_state *state = &set->slots[i].state;
-    pool_put(&local->pool, (struct log_chain){state->log.first, state->log.last});
+    log_pool_put(&local->pool, (struct log_chain){state->log.first, state->log.last});
     set->logs &= (uint16_t)~bit_of(i);
     set->slots[i] = (struct image_record){0}; /* expired: the next to be filled */
 }
@@ -92,10 +92,10 @@ static bool reclaim_one(struct local *local, uint32_t now_s, struct counters *co
 uint32_t local_get_block(struct local *local, const struct set *set, uint32_t now_s,
                          struct counters *counters)
 {
-    uint32_t block = pool_get(&local->pool);
+    uint32_t block = log_pool_get(&local->pool);
     for (unsigned i = 0; i < LOCAL_RECLAIM_STEPS && block == 0; i++) {
         if (reclaim_one(local, now_s, counters)) {
-            block = pool_get(&local->pool);
+            block = log_pool_get(&local->pool);
         }
     }
     if (block != 0) {

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "agent/limit/sliding_log.h"
-#include "agent/store/pool.h"
+#include "agent/store/log_pool.h"
 #include "agent/store/redis.h"
 
 enum {
@@ -37,7 +37,7 @@ struct centre {
     size_t n_chains;
     size_t n_entries;
     struct entry **chains;
-    struct pool pool; /* of the events of logs */
+    struct log_pool pool; /* of the events of logs */
     struct centre_deeds deeds;
     struct centre_deeds intents;
     const struct centre_call *call; /* the one that is carried out */
@@ -168,9 +168,10 @@ static int64_t charge_log(struct centre *centre, const struct limit *limit,
 {
     struct log_block *blocks = centre->pool.blocks;
     uint32_t block = 0;
-    pool_put(&centre->pool, sliding_log_drop(limit, blocks, state, centre->call->now));
+    log_pool_put(&centre->pool,
+                 sliding_log_drop(limit, blocks, state, centre->call->now));
     if (sliding_log_is_full(state)) {
-        block = pool_get(&centre->pool);
+        block = log_pool_get(&centre->pool);
         ENSURE(block != 0);
     }
     int64_t at_us = sliding_log_place(blocks, state);
@@ -203,7 +204,7 @@ static bool settle(struct centre *centre, const struct limit *limit, struct view
     if (is_log(limit)) {
         is_changed = sliding_log_settle(limit, centre->pool.blocks, &view->state,
                                         centre->call->now, correction, &freed);
-        pool_put(&centre->pool, freed);
+        log_pool_put(&centre->pool, freed);
     } else {
         is_changed = limit_settle(limit, &view->state, centre->call->now, correction);
     }
@@ -819,7 +820,7 @@ int64_t centre_used(struct centre *centre, const struct limit *limit,
 
 static void init_pool(struct centre *centre)
 {
-    ENSURE(pool_init(&centre->pool, (size_t)1 << 20));
+    ENSURE(log_pool_init(&centre->pool, (size_t)1 << 20));
 }
 
 struct centre *centre_new(void)
@@ -842,7 +843,7 @@ static void forget(struct centre *centre)
         }
     }
     free(centre->chains);
-    pool_fini(&centre->pool);
+    log_pool_fini(&centre->pool);
 }
 
 void centre_flush(struct centre *centre)

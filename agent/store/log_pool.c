@@ -1,4 +1,4 @@
-#include "agent/store/pool.h"
+#include "agent/store/log_pool.h"
 
 #include <errno.h>
 
@@ -6,10 +6,10 @@
 
 #include "agent/store/spin.h"
 
-bool pool_init(struct pool *pool, size_t bytes)
+bool log_pool_init(struct log_pool *pool, size_t bytes)
 {
     size_t n = bytes / sizeof(struct log_block);
-    *pool = (struct pool){.n_touched = 1};
+    *pool = (struct log_pool){.n_touched = 1};
     if (n < 2 || n > UINT32_MAX) {
         errno = EINVAL;
         return false;
@@ -24,14 +24,14 @@ bool pool_init(struct pool *pool, size_t bytes)
     return true;
 }
 
-void pool_fini(struct pool *pool)
+void log_pool_fini(struct log_pool *pool)
 {
     if (pool->blocks != NULL) {
         (void)munmap(pool->blocks, pool->n_blocks * sizeof(struct log_block));
     }
 }
 
-uint32_t pool_get(struct pool *pool)
+uint32_t log_pool_get(struct log_pool *pool)
 {
     uint32_t block = 0;
     spin_lock(&pool->lock);
@@ -45,7 +45,7 @@ uint32_t pool_get(struct pool *pool)
     return block;
 }
 
-void pool_put(struct pool *pool, struct log_chain chain)
+void log_pool_put(struct log_pool *pool, struct log_chain chain)
 {
     if (chain.first == 0) {
         return;
