@@ -63,9 +63,7 @@ redis: { addresses: ["unix@$work/redis.sock"], slow_ms: 0 }
 deadline_ms: 1000
 runtime: ["$work/runtime.sock"]
 EOT
-    redis-server --port 0 --unixsocket "$work/redis.sock" --save "" --dir "$work" >"$work/redis.out" &
-    pids+=($!)
-    wait_for test -S "$work/redis.sock"
+    start_redis "$work/redis.sock"
     "$agent" serve -c "$work/agent.yaml" --rules "$work/rules.yaml" --listen "unix@$work/agent.sock" \
         >"$work/agent.out" 2>"$work/agent.err" &
     pids+=($!)

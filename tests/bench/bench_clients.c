@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include <sodium.h>
 
@@ -17,6 +16,7 @@
 
 #include "agent/base.h"
 
+#include "tests/bench/measure.h"
 #include "tests/support/prng.h"
 
 enum {
@@ -62,13 +62,6 @@ static char *write_clients(size_t *len)
     return text;
 }
 
-static int64_t cpu_ns(void)
-{
-    struct timespec ts;
-    (void)clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ts);
-    return (int64_t)ts.tv_sec * 1000000000 + ts.tv_nsec;
-}
-
 static size_t bytes_held(void)
 {
     struct mallinfo2 info = mallinfo2();
@@ -92,9 +85,9 @@ static struct rules_clients *bench_load(const char *text, size_t len)
     size_t before = bytes_held();
     for (int i = 0; i < LOADS; i++) {
         rules_clients_free(clients);
-        int64_t began_ns = cpu_ns();
+        int64_t began_ns = measure_cpu_ns();
         clients = load_clients(text, len);
-        int64_t ns = cpu_ns() - began_ns;
+        int64_t ns = measure_cpu_ns() - began_ns;
         least_ns = ns < least_ns ? ns : least_ns;
     }
     (void)printf("%-44s %8.0f\n", "ms to load 1 M lines, least of 5",
@@ -115,11 +108,11 @@ static void bench_lookup(const char *name, const struct rules_clients *clients,
         for (size_t j = 0; j < ARRAY_LEN(samples); j++) {
             draw(&samples[j], first);
         }
-        int64_t began_ns = cpu_ns();
+        int64_t began_ns = measure_cpu_ns();
         for (size_t j = 0; j < ARRAY_LEN(samples); j++) {
             n_found += rules_clients_find(clients, samples[j].value).len > 0;
         }
-        sum_ns += cpu_ns() - began_ns;
+        sum_ns += measure_cpu_ns() - began_ns;
     }
     ENSURE(n_found == 0 || first == 0);
     (void)printf("%-44s %8.0f\n", name, (double)sum_ns / LOOKUPS);
@@ -154,7 +147,7 @@ static void bench_evaluation(const char *name, const struct rules_set *set,
         for (size_t j = 0; j < ARRAY_LEN(samples); j++) {
             draw(&samples[j], 0);
         }
-        int64_t began_ns = cpu_ns();
+        int64_t began_ns = measure_cpu_ns();
         for (size_t j = 0; j < ARRAY_LEN(samples); j++) {
             request.values[slot] = samples[j].value;
             request.values[slot_plan] = (struct rules_value){.type = RULES_ABSENT};
@@ -163,7 +156,7 @@ static void bench_evaluation(const char *name, const struct rules_set *set,
             }
             rules_eval(set, &request, &result);
         }
-        sum_ns += cpu_ns() - began_ns;
+        sum_ns += measure_cpu_ns() - began_ns;
     }
     (void)printf("%-44s %8.0f\n", name, (double)sum_ns / LOOKUPS);
 }

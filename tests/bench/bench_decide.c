@@ -10,7 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include <sodium.h>
 
@@ -24,12 +23,12 @@
 #include "agent/decide/decide.h"
 #include "agent/store/local.h"
 
+#include "tests/bench/measure.h"
 #include "tests/support/alloc_probe.h"
 #include "tests/support/prng.h"
 
 enum {
     BATCH = 128,
-    ROUNDS = 15,
     DECISIONS = 800 * BATCH, /* a case and round */
     KEYS = 1000000,
     RULE_BYTES_MAX = 160,
@@ -76,7 +75,7 @@ struct bench_case {
     struct scene *scene;
     uint64_t n_keys; /* of which each decision draws one */
     run_fn *run;
-    double ns[ROUNDS];
+    double ns[MEASURE_ROUNDS];
 };
 
 /* The first rule matches every request; of the others, one for each path. */
@@ -264,13 +263,6 @@ static void scene_free(struct scene *scene)
     free(scene);
 }
 
-static int64_t cpu_ns(void)
-{
-    struct timespec ts;
-    (void)clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ts);
-    return (int64_t)ts.tv_sec * 1000000000 + ts.tv_nsec;
-}
-
 /* Nanoseconds a decision. */
 static double run_round(const struct bench_case *bench, struct batch *batch)
 {
@@ -282,48 +274,25 @@ static double run_round(const struct bench_case *bench, struct batch *batch)
                         prng_below(&scene->prng, bench->n_keys));
         }
         scene->now = instant_add_us(scene->now, BATCH);
-        int64_t began_ns = cpu_ns();
+        int64_t began_ns = measure_cpu_ns();
         for (unsigned i = 0; i < BATCH; i++) {
             bench->run(scene, batch, &batch->samples[i]);
         }
-        sum_ns += cpu_ns() - began_ns;
+        sum_ns += measure_cpu_ns() - began_ns;
     }
     return (double)sum_ns / DECISIONS;
-}
-
-static int compare(const void *a, const void *b)
-{
-    double left = *(const double *)a;
-    double right = *(const double *)b;
-    return (left > right) - (left < right);
-}
-
-static double median(const double *values)
-{
-    double sorted[ROUNDS];
-    memcpy(sorted, values, sizeof(sorted));
-    qsort(sorted, ROUNDS, sizeof(sorted[0]), compare);
-    return sorted[ROUNDS / 2];
-}
-
-static double least(const double *values)
-{
-    double min = values[0];
-    for (unsigned i = 1; i < ROUNDS; i++) {
-        min = values[i] < min ? values[i] : min;
-    }
-    return min;
 }
 
 /* Each round gives one ratio: both sides met the same moment. */
 static void print_ratio(const char *name, const struct bench_case *over,
                         const struct bench_case *under)
 {
-    double ratios[ROUNDS];
-    for (unsigned i = 0; i < ROUNDS; i++) {
+    double ratios[MEASURE_ROUNDS];
+    for (unsigned i = 0; i < MEASURE_ROUNDS; i++) {
         ratios[i] = over->ns[i] / under->ns[i];
     }
-    (void)printf("%-44s %8.2f %8.2f\n", name, median(ratios), least(ratios));
+    (void)printf("%-44s %8.2f %8.2f\n", name, measure_median(ratios),
+                 measure_least(ratios));
 }
 
 /* The cases measured what their names say. A counter that was evicted allows again: a
@@ -373,7 +342,7 @@ int main(void)
             {"matching alone, 2 of 1000 rules", many, KEYS, run_matching, {0}},
     };
     unsigned long n_allocations = alloc_count();
-    for (unsigned round = 0; round < ROUNDS; round++) {
+    for (unsigned round = 0; round < MEASURE_ROUNDS; round++) {
         for (unsigned i = 0; i < CASES_N; i++) {
             cases[i].ns[round] = run_round(&cases[i], &batch);
         }
@@ -383,8 +352,8 @@ int main(void)
 
     (void)printf("%-44s %8s %8s\n", "ns, 2 of 100 rules, 1 M keys", "median", "least");
     for (unsigned i = 0; i < CASES_N; i++) {
-        (void)printf("%-44s %8.0f %8.0f\n", cases[i].name, median(cases[i].ns),
-                     least(cases[i].ns));
+        (void)printf("%-44s %8.0f %8.0f\n", cases[i].name, measure_median(cases[i].ns),
+                     measure_least(cases[i].ns));
     }
     print_ratio("refusing over allowing, with ACK", &cases[REFUSE_ACK],
                 &cases[ALLOW_ACK]);
@@ -392,7 +361,7 @@ int main(void)
                 &cases[ALLOW_ONE_KEY]);
     print_ratio("matching, 1000 rules over 10", &cases[MATCH_1000], &cases[MATCH_10]);
     (void)printf("allocations in %u decisions: %lu\n",
-                 (unsigned)(ROUNDS * CASES_N * DECISIONS), n_allocations);
+                 (unsigned)(MEASURE_ROUNDS * CASES_N * DECISIONS), n_allocations);
     scene_free(allow);
     scene_free(refuse);
     scene_free(few);

@@ -13,17 +13,16 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include <sodium.h>
 
 #include "tests/bench/engine.h"
+#include "tests/bench/measure.h"
 #include "tests/support/prng.h"
 #include "tests/support/redis_process.h"
 
 enum {
     BATCH = 128,
-    ROUNDS = 15,
     DECISIONS = 1600 * BATCH, /* a round */
     CLIENTS = 1000,
     RATE = 100000,
@@ -38,7 +37,7 @@ static const char rules_format[] = "version: 1\ndomain: bench\nrules:\n"
 struct side {
     struct engine *engine;
     struct prng prng;
-    double ns[ROUNDS];
+    double ns[MEASURE_ROUNDS];
 };
 
 static struct redis_process server;
@@ -57,47 +56,6 @@ static struct engine *open_engine(const char *store)
     return engine_open(&options);
 }
 
-static int64_t cpu_ns(void)
-{
-    struct timespec ts;
-    (void)clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ts);
-    return (int64_t)ts.tv_sec * 1000000000 + ts.tv_nsec;
-}
-
-static int compare(const void *a, const void *b)
-{
-    double left = *(const double *)a;
-    double right = *(const double *)b;
-    return (left > right) - (left < right);
-}
-
-static double median(const double *values)
-{
-    double sorted[ROUNDS];
-    memcpy(sorted, values, sizeof(sorted));
-    qsort(sorted, ROUNDS, sizeof(sorted[0]), compare);
-    return sorted[ROUNDS / 2];
-}
-
-/* --- Redis --- */
-
-/* A number of INFO, or -1. */
-static double info(const char *section, const char *name)
-{
-    static char reply[16384];
-    char command[64];
-    (void)snprintf(command, sizeof(command), "INFO %s", section);
-    const char *at = redis_process_tell(&server, command, reply, sizeof(reply))
-                         ? strstr(reply, name)
-                         : NULL;
-    return at != NULL ? strtod(at + strlen(name), NULL) : -1;
-}
-
-static double redis_cpu_s(void)
-{
-    return info("cpu", "\nused_cpu_user:") + info("cpu", "\nused_cpu_sys:");
-}
-
 /* --- throughput --- */
 
 /* `other` has its loop turned meanwhile, and is not counted. */
@@ -109,13 +67,13 @@ static double run_round(struct side *side, struct side *other)
         for (unsigned i = 0; i < BATCH; i++) {
             engine_make_sample(&samples[i], prng_below(&side->prng, CLIENTS));
         }
-        int64_t began_ns = cpu_ns();
+        int64_t began_ns = measure_cpu_ns();
         struct instant now = clock_now();
         for (unsigned i = 0; i < BATCH; i++) {
             engine_ask(side->engine, &samples[i], now);
         }
         engine_turn(side->engine);
-        sum_ns += cpu_ns() - began_ns;
+        sum_ns += measure_cpu_ns() - began_ns;
         engine_turn(other->engine);
     }
     return (double)sum_ns / DECISIONS;
@@ -126,26 +84,26 @@ static void measure_throughput(void)
     struct side local = {.engine = open_engine("local")};
     struct side lease = {.engine = open_engine("lease")};
     struct engine_load growing = {CLIENTS, RATE, WARM_UP_S, true};
-    double ratios[ROUNDS];
+    double ratios[MEASURE_ROUNDS];
     prng_init(&local.prng, 1);
     prng_init(&lease.prng, 1);
     (void)engine_offer(lease.engine, &lease.prng, &growing);
     (void)run_round(&local, &lease);
     (void)run_round(&lease, &local);
     uint64_t n_calls = engine_n_calls(lease.engine);
-    for (unsigned i = 0; i < ROUNDS; i++) {
+    for (unsigned i = 0; i < MEASURE_ROUNDS; i++) {
         local.ns[i] = run_round(&local, &lease);
         lease.ns[i] = run_round(&lease, &local);
         ratios[i] = local.ns[i] / lease.ns[i];
     }
     n_calls = engine_n_calls(lease.engine) - n_calls;
-    (void)
-        printf("ns a decision: local %.0f, lease %.0f; throughput of lease over local "
-               "%.2f (median of %d rounds); %.2f calls by 100 requests; %" PRIu64
-               " by policy, %" PRIu64 " refused\n",
-               median(local.ns), median(lease.ns), median(ratios), ROUNDS,
-               (double)n_calls * 100 / ((double)ROUNDS * DECISIONS),
-               engine_n_by_policy(lease.engine), lease.engine->n_refused);
+    (void)printf(
+        "ns a decision: local %.0f, lease %.0f; throughput of lease over local "
+        "%.2f (median of %d rounds); %.2f calls by 100 requests; %" PRIu64
+        " by policy, %" PRIu64 " refused\n",
+        measure_median(local.ns), measure_median(lease.ns), measure_median(ratios),
+        MEASURE_ROUNDS, (double)n_calls * 100 / ((double)MEASURE_ROUNDS * DECISIONS),
+        engine_n_by_policy(lease.engine), lease.engine->n_refused);
     engine_close(local.engine);
     engine_close(lease.engine);
 }
@@ -161,16 +119,16 @@ static void measure_calls(unsigned n_clients)
     prng_init(&prng, n_clients);
     (void)engine_offer(engine, &prng, &growing);
     uint64_t n_calls = engine_n_calls(engine);
-    double cpu_s = redis_cpu_s();
+    double cpu_us = redis_process_cpu_us(&server);
     uint64_t n = engine_offer(engine, &prng, &steady);
     n_calls = engine_n_calls(engine) - n_calls;
-    cpu_s = redis_cpu_s() - cpu_s;
+    cpu_us = redis_process_cpu_us(&server) - cpu_us;
     (void)printf(
         "%u clients, %.0f requests/s: %.2f calls by 100 requests, Redis at %.0f %% "
         "of a core, %.1f us a call; %" PRIu64 " by policy, %" PRIu64 " refused\n",
         n_clients, (double)n / MEASURED_S, (double)n_calls * 100 / (double)n,
-        100 * cpu_s / MEASURED_S, 1e6 * cpu_s / (double)n_calls,
-        engine_n_by_policy(engine), engine->n_refused);
+        cpu_us / 1e4 / MEASURED_S, cpu_us / (double)n_calls, engine_n_by_policy(engine),
+        engine->n_refused);
     engine_close(engine);
 }
 

@@ -105,21 +105,10 @@ static void on_done(struct store_take *take)
     }
 }
 
-/* A number of INFO, or -1. */
-static double info(const char *section, const char *name)
-{
-    static char reply[16384];
-    char command[64];
-    (void)snprintf(command, sizeof(command), "INFO %s", section);
-    const char *at = redis_process_tell(&bench.server, command, reply, sizeof(reply))
-                         ? strstr(reply, name)
-                         : NULL;
-    return at != NULL ? strtod(at + strlen(name), NULL) : -1;
-}
-
 static double n_calls(void)
 {
-    double n = info("commandstats", "cmdstat_evalsha:calls=");
+    double n = redis_process_info(&bench.server, "commandstats",
+                                  "cmdstat_evalsha:calls=");
     return n >= 0 ? n : 0; /* none yet */
 }
 
@@ -136,9 +125,7 @@ static struct usage usage_now(void)
     (void)clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &cpu);
     return (struct usage){
         .wall_us = (double)clock_now().us,
-        .server_us = 1e6
-                     * (info("cpu", "\nused_cpu_user:")
-                        + info("cpu", "\nused_cpu_sys:")),
+        .server_us = redis_process_cpu_us(&bench.server),
         .worker_us = 1e6 * (double)cpu.tv_sec + (double)cpu.tv_nsec / 1e3,
         .n_calls = n_calls(),
     };

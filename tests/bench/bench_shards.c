@@ -21,7 +21,6 @@ enum {
     PER_S = 5000,
     OFFERED_PER_S = 6000,
     WARM_UP_S = 7, /* so that no bucket is full from before */
-    REPLY_BYTES_MAX = 16384,
 };
 
 static struct redis_cluster cluster;
@@ -51,11 +50,9 @@ static struct engine *open_engine(const char *limit, unsigned n_shards)
 
 static int64_t n_scripts(unsigned node)
 {
-    static char stats[REPLY_BYTES_MAX];
-    assert_true(redis_process_tell(&cluster.nodes[node], "info commandstats", stats,
-                                   sizeof(stats)));
-    const char *at = strstr(stats, "cmdstat_evalsha:calls=");
-    return at != NULL ? strtoll(strchr(at, '=') + 1, NULL, 10) : 0;
+    double n = redis_process_info(&cluster.nodes[node], "commandstats",
+                                  "cmdstat_evalsha:calls=");
+    return n >= 0 ? (int64_t)n : 0; /* none yet */
 }
 
 /* @param most  of a window that does not end meanwhile; 0: PER_S */

@@ -105,28 +105,11 @@ static void on_done(struct seam_call *call, const struct seam_reply *reply)
     }
 }
 
-/* A number of INFO, or -1. */
-static double info(const char *section, const char *name)
-{
-    static char reply[16384];
-    char command[64];
-    (void)snprintf(command, sizeof(command), "INFO %s", section);
-    const char *at = redis_process_tell(&bench.server, command, reply, sizeof(reply))
-                         ? strstr(reply, name)
-                         : NULL;
-    return at != NULL ? strtod(at + strlen(name), NULL) : -1;
-}
-
-static double cpu_us(void)
-{
-    return 1e6 * (info("cpu", "\nused_cpu_user:") + info("cpu", "\nused_cpu_sys:"));
-}
-
 /* @return CPU of the server, by call */
 static double run(const struct limit *limit, unsigned n_limits, unsigned long n_calls)
 {
     static struct store_take take;
-    double before_us = cpu_us();
+    double before_us = redis_process_cpu_us(&bench.server);
     take.n_charges = n_limits;
     for (unsigned i = 0; i < n_limits; i++) {
         take.charges[i] = (struct store_charge){.limit = limit, .cost = 1};
@@ -147,7 +130,7 @@ static double run(const struct limit *limit, unsigned n_limits, unsigned long n_
         begin(&bench.asks[i]);
     }
     (void)ev_run(bench.loop, 0);
-    return (cpu_us() - before_us) / (double)n_calls;
+    return (redis_process_cpu_us(&bench.server) - before_us) / (double)n_calls;
 }
 
 /* --- leases --- */
@@ -197,7 +180,7 @@ static void on_ordered(struct seam_call *call, const struct seam_reply *reply)
 static double run_orders(const struct limit *limit, unsigned n_orders,
                          unsigned long n_calls)
 {
-    double before_us = cpu_us();
+    double before_us = redis_process_cpu_us(&bench.server);
     bench.limit = limit;
     bench.n_limits = n_orders;
     bench.n_calls = n_calls;
@@ -211,7 +194,8 @@ static double run_orders(const struct limit *limit, unsigned n_orders,
         begin_orders(&bench.asks[i]);
     }
     (void)ev_run(bench.loop, 0);
-    return (cpu_us() - before_us) / (double)n_calls / n_orders;
+    return (redis_process_cpu_us(&bench.server) - before_us) / (double)n_calls
+           / n_orders;
 }
 
 static void measure_orders(const struct kind *kind)
@@ -262,11 +246,13 @@ static void measure(const struct kind *kind)
     unsigned n_all = bench.n_counters;
     bench.n_counters = is_log ? n_all / 10 : n_all;
     clear();
-    double before = info("memory", "\nused_memory:");
+    double before = redis_process_info(&bench.server, "memory", "\nused_memory:");
     double us = run(&limit, 1, bench.n_counters);
     double again_us = is_log ? run(&limit, 1, bench.n_counters * (EVENTS - 1))
                              : run(&limit, 1, bench.n_counters);
-    double bytes = (info("memory", "\nused_memory:") - before) / bench.n_counters;
+    double bytes = (redis_process_info(&bench.server, "memory", "\nused_memory:")
+                    - before)
+                   / bench.n_counters;
     (void)printf(
         "%-14s name %zu: %.0f bytes a counter, MEMORY USAGE %.0f; %.1f us a call, "
         "%.1f of a new one\n",

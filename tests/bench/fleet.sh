@@ -51,12 +51,6 @@ per_second() { # FROM TO
         printf "%.1f", (b[2] - a[2]) / (b[1] - a[1]) }'
 }
 
-start_redis() {
-    redis-server --port 0 --unixsocket "$work/redis.sock" --save "" --dir "$work" >"$work/redis.out" &
-    pids+=($!)
-    wait_for test -S "$work/redis.sock"
-}
-
 start_agent() { # NAME
     cat >"$work/$1.yaml" <<EOT
 workers: 1
@@ -97,7 +91,7 @@ start_all() {
     work=$(mktemp -d)
     pids=()
     write_rules
-    start_redis
+    start_redis "$work/redis.sock"
     start_agent a
     start_agent b
     wait_for sh -c "echo 'show redis' | socat -t 5 - UNIX:$work/a.runtime.sock | grep -q 'agents=2'"

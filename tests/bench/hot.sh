@@ -61,9 +61,7 @@ redis: { addresses: ["unix@$at.redis"], slow_ms: 0 }
 deadline_ms: 1000
 runtime: ["$at.runtime"]
 EOT
-    redis-server --port 0 --unixsocket "$at.redis" --save "" --dir "$work" >"$at.redis.out" &
-    pids+=($!)
-    wait_for test -S "$at.redis"
+    start_redis "$at.redis"
     "$agent" serve -c "$at.yaml" --rules "$work/rules.yaml" --listen "unix@$at.agent" >"$at.out" 2>"$at.err" &
     pids+=($!)
     wait_for test -s "$at.out"

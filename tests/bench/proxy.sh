@@ -14,11 +14,14 @@ pairs=7
 warmup=3
 connections=32
 work=
+log=haproxy.log
 pids=()
 declare -A pid_of     # agent -> its process
 declare -A rates cpus # turn -> its figures, one a round
 declare -A totals     # likewise: CPU a request of the agent and of HAProxy
 turns=(agent fixed control table)
+
+source "$here/servers.sh"
 
 print_help() {
     cat <<'EOT'
@@ -31,22 +34,6 @@ there are --pairs rounds (default 7), every second one in reverse order.
 Prints NAME=VALUE lines at the end. Exit code: 0 measured, 1 not, 2 usage.
 Environment: BUILD=build/release, HAPROXY=/usr/sbin/haproxy, BENCH_PORT=18300 (seven ports).
 EOT
-}
-
-fail() {
-    echo "proxy.sh: $1" >&2
-    if [[ -s ${2:-} ]]; then
-        sed 's/^/    /' "$2" >&2
-    fi
-    exit 1
-}
-
-clean_up() {
-    if ((${#pids[@]} > 0)); then
-        kill "${pids[@]}" 2>/dev/null || true
-        wait "${pids[@]}" 2>/dev/null || true
-    fi
-    rm -rf "$work"
 }
 
 # Nobody is refused: the same work in every turn. `client` is drawn by HAProxy out of a million.
@@ -132,27 +119,13 @@ backend per_client
 EOT
 }
 
-wait_for() { # NAME LOG COMMAND...
-    local name=$1 log=$2 give_up=$((SECONDS + 10))
-    shift 2
-    until "$@" 2>/dev/null; do
-        kill -0 "${pids[-1]}" 2>/dev/null || fail "$name ended:" "$log"
-        ((SECONDS < give_up)) || fail "$name did not start within 10 s:" "$log"
-        sleep 0.05
-    done
-}
-
 start_agent() { # NAME COMMAND...
     local name=$1
     shift
     "$@" >"$work/$name.out" 2>"$work/$name.err" &
     pids+=($!)
     pid_of[$name]=$!
-    wait_for "$name" "$work/$name.err" test -s "$work/$name.out"
-}
-
-is_open() { # PORT
-    (exec 3<>"/dev/tcp/127.0.0.1/$1")
+    log=$name.err wait_for test -s "$work/$name.out"
 }
 
 start_all() {
@@ -167,7 +140,7 @@ start_all() {
     "$haproxy" -db -f "$work/haproxy.cfg" >"$work/haproxy.log" 2>&1 &
     pids+=($!)
     pid_of[haproxy]=$!
-    wait_for HAProxy "$work/haproxy.log" is_open "$port"
+    wait_for is_open "$port"
 }
 
 # User and system time of a process so far, in ticks. A name in brackets may hold blanks.

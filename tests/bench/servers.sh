@@ -18,11 +18,21 @@ clean_up() {
 }
 
 wait_for() { # COMMAND...
-    local give_up=$((SECONDS + 10))
+    local give_up=$((SECONDS + 20))
     until "$@" >/dev/null 2>&1; do
-        ((SECONDS < give_up)) || fail "not within 10 s: $*" "$work/$log"
+        ((SECONDS < give_up)) || fail "not within 20 s: $*" "$work/$log"
         sleep 0.05
     done
+}
+
+is_open() { # PORT
+    (exec 3<>"/dev/tcp/127.0.0.1/$1")
+}
+
+start_redis() { # SOCKET
+    redis-server --port 0 --unixsocket "$1" --save "" --dir "$work" >"$1.out" &
+    pids+=($!)
+    wait_for test -S "$1"
 }
 
 # The number that a flat JSON object has under NAME.

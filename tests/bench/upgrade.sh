@@ -13,7 +13,10 @@ timeout_ms=1000
 connections=32
 keys=100000
 work=
+log=haproxy.log
 pids=()
+
+source "$here/servers.sh"
 
 print_help() {
     cat <<'EOT'
@@ -27,14 +30,7 @@ Environment: BUILD=build/release, HAPROXY=/usr/sbin/haproxy, BENCH_PORT=18310.
 EOT
 }
 
-fail() {
-    echo "upgrade.sh: $1" >&2
-    if [[ -s ${2:-} ]]; then
-        sed 's/^/    /' "$2" >&2
-    fi
-    exit 1
-}
-
+# The agent is another process after each upgrade.
 clean_up() {
     if ((${#pids[@]} > 0)); then
         kill "${pids[@]}" "$(agent_pid)" 2>/dev/null || true
@@ -94,19 +90,6 @@ backend agent
 EOT
 }
 
-wait_for() { # LOG COMMAND...
-    local log=$1 give_up=$((SECONDS + 20))
-    shift
-    until "$@" >/dev/null 2>&1; do
-        ((SECONDS < give_up)) || fail "still failing after 20 s: $*" "$log"
-        sleep 0.02
-    done
-}
-
-is_open() { # PORT
-    (exec 3<>"/dev/tcp/127.0.0.1/$1")
-}
-
 ask() { # SOCKET COMMAND
     echo "$2" | socat -t5 - "UNIX:$work/$1.sock"
 }
@@ -120,10 +103,10 @@ start_all() {
     "$agent" serve --rules "$work/rules.yaml" --listen "unix@$work/agent.sock" \
         --runtime "$work/runtime.sock" >"$work/agent.out" 2>"$work/agent.err" &
     pids+=($!)
-    wait_for "$work/agent.err" test -s "$work/agent.out"
+    log=agent.err wait_for test -s "$work/agent.out"
     "$haproxy" -db -f "$work/haproxy.cfg" >"$work/haproxy.log" 2>&1 &
     pids+=($!)
-    wait_for "$work/haproxy.log" is_open "$port"
+    wait_for is_open "$port"
 }
 
 load() { # SECONDS NAME

@@ -18,12 +18,10 @@
  *
  * SEED=n begins with that seed; TRACES=1 tries that one only. */
 #include <setjmp.h>
-#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -34,6 +32,7 @@
 #include "tests/simulation/fleet.h"
 #include "tests/support/limit.h"
 #include "tests/support/prng.h"
+#include "tests/support/seeds.h"
 
 enum {
     TRACES = 1000,
@@ -76,7 +75,6 @@ static struct {
     struct sim_witness witness;
     struct prng prng;
     struct fleet fleet;
-    uint64_t seed;
     bool has_faults;
     bool has_pairs; /* requests of two charges */
     struct instant began_at;
@@ -466,7 +464,6 @@ static void stop_all(void)
 
 static void trace(uint64_t seed)
 {
-    t.seed = seed;
     prng_init(&t.prng, seed);
     make_world(one_in(4) ? 1 + (unsigned)below(20) : 1 + (unsigned)below(4));
     make_limits();
@@ -494,13 +491,8 @@ static void trace(uint64_t seed)
 
 static void laws_of_counting_ahead(void **context)
 {
-    uint64_t seed = prng_seed(20261130);
-    int n = prng_traces(TRACES);
     (void)context;
-    print_message("SEED=%llu\n", (unsigned long long)seed);
-    for (int i = 0; i < n; i++) {
-        trace(seed + (uint64_t)i);
-    }
+    seeds_try(20261130, TRACES, trace);
     print_message(
         "%llu allowed, %llu refused; %llu charges spent from leases, %llu by policy; "
         "%llu leases, %llu reported, %llu taken back; %llu exchanges with charges\n",
@@ -622,14 +614,6 @@ static void shards_are_one_limit(void **context)
     assert_in_range(admitted, SHARDED_LIMIT * 99 / 100, SHARDED_LIMIT);
 }
 
-static void tell_seed(int signal_number)
-{
-    (void)fprintf(stderr, "a law was broken: SEED=%llu TRACES=1 replays it\n",
-                  (unsigned long long)t.seed);
-    (void)signal(signal_number, SIG_DFL);
-    abort();
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -639,7 +623,5 @@ int main(void)
     };
     t.witness.see = see;
     log_start(LOG_LEVEL_ERROR); /* breakers have much to tell */
-    (void)signal(SIGABRT, tell_seed);
-    (void)setenv("CMOCKA_TEST_ABORT", "1", 1); /* so that the seed is told */
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -20,12 +20,10 @@
  *
  * SEED=n begins with that seed; TRACES=1 tries that one only. */
 #include <setjmp.h>
-#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -36,6 +34,7 @@
 #include "tests/simulation/fleet.h"
 #include "tests/support/limit.h"
 #include "tests/support/prng.h"
+#include "tests/support/seeds.h"
 
 enum {
     TRACES = 2000,
@@ -82,7 +81,6 @@ static struct {
     struct sim_witness witness;
     struct prng prng;
     struct fleet fleet;
-    uint64_t seed;
     unsigned n_nodes;
     struct fleet_limit limits[LIMITS];
     struct tally counters[COUNTERS];
@@ -513,7 +511,6 @@ static void step(bool has_faults)
 
 static void trace(uint64_t seed)
 {
-    t.seed = seed;
     prng_init(&t.prng, seed);
     t.n_requests = 0;
     make_limits();
@@ -529,23 +526,10 @@ static void trace(uint64_t seed)
     fleet_fini(&t.fleet);
 }
 
-static void tell_seed(int signal_number)
-{
-    (void)fprintf(stderr, "a law was broken: SEED=%llu TRACES=1 replays it\n",
-                  (unsigned long long)t.seed);
-    (void)signal(signal_number, SIG_DFL);
-    abort();
-}
-
 static void laws_of_a_fleet(void **context)
 {
-    uint64_t seed = prng_seed(20261130);
-    int n = prng_traces(TRACES);
     (void)context;
-    print_message("SEED=%llu\n", (unsigned long long)seed);
-    for (int i = 0; i < n; i++) {
-        trace(seed + (uint64_t)i);
-    }
+    seeds_try(20261130, TRACES, trace);
     print_message(
         "%llu allowed, %llu refused, %llu unasked; %llu charges by policy, %llu late, "
         "%llu given back; %llu counters hold what nobody heard of\n",
@@ -561,7 +545,5 @@ int main(void)
     t.witness.see = see;
     t.witness.tag = tag;
     log_start(LOG_LEVEL_ERROR); /* breakers have much to tell */
-    (void)signal(SIGABRT, tell_seed);
-    (void)setenv("CMOCKA_TEST_ABORT", "1", 1); /* so that the seed is told */
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

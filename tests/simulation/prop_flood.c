@@ -22,6 +22,7 @@
 #include "tests/simulation/fleet.h"
 #include "tests/support/limit.h"
 #include "tests/support/prng.h"
+#include "tests/support/seeds.h"
 
 enum {
     TRACES = 40,
@@ -144,13 +145,8 @@ static void trace(uint64_t seed)
 
 static void laws_of_a_flood(void **context)
 {
-    uint64_t seed = prng_seed(20261130);
-    int n = prng_traces(TRACES);
     (void)context;
-    print_message("SEED=%llu\n", (unsigned long long)seed);
-    for (int i = 0; i < n; i++) {
-        trace(seed + (uint64_t)i);
-    }
+    seeds_try(20261130, TRACES, trace);
     print_message("%llu asked, %llu admitted, %llu calls\n",
                   (unsigned long long)t.n_asked_all,
                   (unsigned long long)t.n_admitted_all,

@@ -19,7 +19,6 @@
 enum {
     SCRIPT_COUNTING = REDIS_SCRIPTS_N, /* behind those of the store */
     MOMENT_MS = 20,
-    STATS_BYTES_MAX = 8192,
 };
 
 #define PATIENCE_US (20 * US_PER_S)
@@ -77,11 +76,8 @@ static void stall(struct bed *bed, bool is_stalled)
 
 static uint64_t n_calls_of(const struct redis_process *server)
 {
-    static const char name[] = "cmdstat_evalsha:calls=";
-    char stats[STATS_BYTES_MAX];
-    assert_true(redis_process_tell(server, "info commandstats", stats, sizeof(stats)));
-    const char *at = strstr(stats, name);
-    return at != NULL ? strtoull(at + strlen(name), NULL, 10) : 0;
+    double n = redis_process_info(server, "commandstats", "cmdstat_evalsha:calls=");
+    return n >= 0 ? (uint64_t)n : 0; /* none yet */
 }
 
 static uint64_t n_calls(struct bed *bed)

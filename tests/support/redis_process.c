@@ -18,6 +18,7 @@ enum {
     ARG_BYTES_MAX = 96,
     TRIES_MAX = 500, /* of 10 ms */
     BUS_OFFSET = 10000,
+    INFO_BYTES_MAX = 16384,
 };
 
 static struct sockaddr_in loopback(unsigned port)
@@ -102,6 +103,25 @@ bool redis_process_tell(const struct redis_process *process, const char *command
                    : 0;
     (void)close(fd);
     return n > 0;
+}
+
+double redis_process_info(const struct redis_process *process, const char *section,
+                          const char *name)
+{
+    char reply[INFO_BYTES_MAX];
+    char command[64];
+    (void)snprintf(command, sizeof(command), "INFO %s", section);
+    const char *at = redis_process_tell(process, command, reply, sizeof(reply))
+                         ? strstr(reply, name)
+                         : NULL;
+    return at != NULL ? strtod(at + strlen(name), NULL) : -1;
+}
+
+double redis_process_cpu_us(const struct redis_process *process)
+{
+    return 1e6
+           * (redis_process_info(process, "cpu", "\nused_cpu_user:")
+              + redis_process_info(process, "cpu", "\nused_cpu_sys:"));
 }
 
 /* Whatever it answers, it is there: it may want TLS or a password. */

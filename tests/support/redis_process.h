@@ -38,6 +38,13 @@ void redis_process_stop(struct redis_process *process);
 bool redis_process_tell(const struct redis_process *process, const char *command,
                         char *reply, size_t reply_bytes);
 
+/** The number behind `name` in what INFO says of a section; -1 where there is none. */
+double redis_process_info(const struct redis_process *process, const char *section,
+                          const char *name);
+
+/** CPU that it has had. */
+double redis_process_cpu_us(const struct redis_process *process);
+
 /** A port of 127.0.0.1 that is free, and so is the one 10 000 above (a cluster's bus). */
 unsigned redis_process_free_port(void);
 
