@@ -46,8 +46,8 @@ SPOP_MUST_USE enum spop_status spop_notify_next_message(struct spop_notify *it,
  * @return SPOP_OK and `*arg`, SPOP_END after its last argument, or an error
  * @errors as spop_notify_next_message; `*arg` untouched
  */
-SPOP_MUST_USE static inline enum spop_status spop_notify_next_arg(
-    struct spop_notify *it, struct spop_arg *arg)
+SPOP_MUST_USE SPOP_INLINE enum spop_status spop_notify_next_arg(struct spop_notify *it,
+                                                                struct spop_arg *arg)
 {
     struct spop_reader r = it->reader;
     if (r.status != SPOP_OK) {

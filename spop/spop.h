@@ -16,6 +16,10 @@
 
 #define SPOP_MUST_USE __attribute__((warn_unused_result))
 
+/** A step of a loop over every byte of a request: a call would put what the loop keeps in
+ *  registers into memory. */
+#define SPOP_INLINE static inline __attribute__((always_inline))
+
 /** A borrowed range of bytes. */
 struct spop_bytes {
     const uint8_t *ptr;
