@@ -13,6 +13,8 @@
 #ifndef RULES_PATH_H
 #define RULES_PATH_H
 
+#include <string.h>
+
 #include "rules/rules.h"
 
 enum {
@@ -42,19 +44,19 @@ struct rules_segments {
 static inline bool rules_segments_next(struct rules_segments *it,
                                        struct rules_bytes *seg)
 {
-    const uint8_t *text = it->text.ptr;
     size_t len = it->text.len;
     size_t off = it->off;
-    size_t end = off;
 
     if (off > len) {
         return false;
     }
-    while (end < len && text[end] != '/') {
-        end++;
-    }
-    *seg = (struct rules_bytes){text + off, end - off};
-    it->off = end + 1;
+
+    const uint8_t *start = it->text.ptr + off;
+    const uint8_t *slash = memchr(start, '/', len - off);
+
+    seg->ptr = start;
+    seg->len = slash != NULL ? (size_t)(slash - start) : len - off;
+    it->off = off + seg->len + 1;
     return true;
 }
 
