@@ -54,25 +54,42 @@ static void place_charges(const struct local *local, const struct store_take *ta
     }
 }
 
-/* The distinct sets of a take in address order; returns how many. */
-static unsigned sort_sets(const struct place *places, unsigned n, struct set **sorted)
+/* The sets of a take in address order. Each is put where it belongs, not moved there: that
+ * needs no branch, and which of two sets comes first nobody can guess. */
+static void sort_sets(const struct place *places, unsigned n, struct set **sorted)
 {
-    unsigned n_sorted = 0;
     for (unsigned i = 0; i < n; i++) {
-        struct set *set = places[i].set;
-        unsigned at = n_sorted;
-        while (at > 0 && sorted[at - 1] > set) {
-            at--;
+        const struct set *set = places[i].set;
+        unsigned n_before = 0;
+        for (unsigned j = 0; j < n; j++) {
+            n_before += places[j].set < set || (places[j].set == set && j < i);
         }
-        if (at > 0 && sorted[at - 1] == set) {
-            continue;
-        }
-        for (unsigned j = n_sorted++; j > at; j--) {
-            sorted[j] = sorted[j - 1];
-        }
-        sorted[at] = set;
+        sorted[n_before] = places[i].set;
     }
-    return n_sorted;
+}
+
+/* Several charges may be in one set. */
+static bool is_repeated(struct set *const *sorted, unsigned i)
+{
+    return i > 0 && sorted[i] == sorted[i - 1];
+}
+
+static void lock_sets(struct set *const *sorted, unsigned n)
+{
+    for (unsigned i = 0; i < n; i++) {
+        if (!is_repeated(sorted, i)) {
+            set_lock(sorted[i]);
+        }
+    }
+}
+
+static void unlock_sets(struct set *const *sorted, unsigned n)
+{
+    for (unsigned i = 0; i < n; i++) {
+        if (!is_repeated(sorted, i)) {
+            set_unlock(sorted[i]);
+        }
+    }
 }
 
 static uint32_t seconds_up(int64_t us)
@@ -420,23 +437,19 @@ static void local_take(struct store *store, struct store_take *take)
 {
     struct local *local = to_local(store);
     UNCLEARED struct place places[STORE_CHARGES_MAX];
-    UNCLEARED struct set *sorted[STORE_CHARGES_MAX + 1];
+    UNCLEARED struct set *sorted[STORE_CHARGES_MAX];
     ENSURE(take->n_charges <= STORE_CHARGES_MAX);
 
     place_charges(local, take, places);
-    unsigned n_sets = sort_sets(places, take->n_charges, sorted);
-    for (unsigned i = 0; i < n_sets; i++) {
-        set_lock(sorted[i]);
-    }
+    sort_sets(places, take->n_charges, sorted);
+    lock_sets(sorted, take->n_charges);
     find_slots(local, take, places);
     if (take->is_peek) {
         peek_all(local, take, places);
     } else {
         take_all(local, take, places);
     }
-    for (unsigned i = 0; i < n_sets; i++) {
-        set_unlock(sorted[i]);
-    }
+    unlock_sets(sorted, take->n_charges);
     take->done(take);
 }
 

@@ -138,8 +138,9 @@ static inline unsigned set_find(const struct set *set, const struct hash *hash,
     return NO_SLOT;
 }
 
-/* The slot that a counter gets where it can. A guess that is mostly right: the slot is
- * fetched from memory together with the head of its set, not after it. */
+/* The slot that a counter gets where it can, else the other of its cache line: a guess that is
+ * mostly right, so that a counter is fetched from memory together with the head of its set, not
+ * after it. */
 static inline unsigned home_of(const struct hash *hash)
 {
     return (unsigned)(hash->hi >> 32) % LOCAL_WAYS;

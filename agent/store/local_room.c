@@ -1,18 +1,27 @@
 /* Where a counter or an event goes that is not there yet, and what is pushed out for it. */
 #include "agent/store/local_parts.h"
 
-/* A slot for a new counter: free, else expired, else the second chance; its home before
+/* All slots one after another: its home, the other of its cache line, then line by line. */
+static unsigned nth_slot(unsigned home, unsigned n)
+{
+    return home ^ n;
+}
+
+/* A slot for a new counter: free, else expired, else the second chance; near its home before
  * others. Slots of `pinned` belong to other charges of the same take. */
 static unsigned set_find_room(struct set *set, unsigned home, uint16_t pinned,
                               uint32_t now_s, struct counters *counters)
 {
-    unsigned vacant = ~set_occupied(set) & 0xffffU;
-    if (vacant != 0) {
-        counter_add(counters, COUNTER_LOCAL_FILLED, 1);
-        return (vacant & bit_of(home)) != 0 ? home : (unsigned)__builtin_ctz(vacant);
+    unsigned occupied = set_occupied(set);
+    for (unsigned n = 0; n < LOCAL_WAYS; n++) {
+        unsigned i = nth_slot(home, n);
+        if ((occupied & bit_of(i)) == 0) {
+            counter_add(counters, COUNTER_LOCAL_FILLED, 1);
+            return i;
+        }
     }
     for (unsigned n = 0; n < LOCAL_WAYS; n++) {
-        unsigned i = (home + n) % LOCAL_WAYS;
+        unsigned i = nth_slot(home, n);
         if (set->slots[i].expires_s <= now_s && (pinned & bit_of(i)) == 0) {
             return i;
         }
