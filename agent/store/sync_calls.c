@@ -236,15 +236,15 @@ static uint32_t tied_to(const struct store_take *take, unsigned i, uint32_t amon
     return tied;
 }
 
-/* Those lenient ones that are tied to one that is refused. */
-static uint32_t find_torn(const struct store_take *take, uint32_t charged,
-                          uint32_t refused)
+/* Those that are tied to one of others. */
+static uint32_t tied_to_any(const struct store_take *take, uint32_t others,
+                            uint32_t among)
 {
-    uint32_t torn = 0;
-    for (; refused != 0; refused &= refused - 1) {
-        torn |= tied_to(take, (unsigned)__builtin_ctz(refused), charged);
+    uint32_t tied = 0;
+    for (; others != 0; others &= others - 1) {
+        tied |= tied_to(take, (unsigned)__builtin_ctz(others), among);
     }
-    return torn;
+    return tied;
 }
 
 bool sync_calls_charge(struct sync_calls *calls, struct store_take *take,
@@ -277,11 +277,12 @@ bool sync_calls_charge(struct sync_calls *calls, struct store_take *take,
             break;
         }
     }
-    uint32_t torn = find_torn(take, *charged, refused);
-    if (torn != 0) {
-        sync_calls_give_back(calls, take, torn);
-        *charged &= ~torn;
-    }
+    uint32_t asked = tied_to_any(take, *unheld, *charged | *unknown | refused);
+    uint32_t torn = *charged & (asked | tied_to_any(take, refused, *charged));
+    sync_calls_give_back(calls, take, torn);
+    *charged &= ~torn;
+    *unknown &= ~asked;
+    *unheld |= asked;
     return is_allowed;
 }
 

@@ -2,9 +2,10 @@
  * @file agent/store/sync_calls.h  A worker's side of sync: it charges, and exchanges.
  *
  * Model:     takes are charged to the pools (syncs.h) that all workers share; nothing waits
- *            for Redis, but what there is no room for. Each interval the worker exchanges those pools that it watches and
- *            that were used: at most SYNC_CALLS_ROUND of them; where there are more, first
- *            the busiest and those that have waited longest.
+ *            for Redis, but what there is no room for, and what is tied to that. Each
+ *            interval the worker exchanges those pools that it watches and that were used: at
+ *            most SYNC_CALLS_ROUND of them; where there are more, first the busiest and those
+ *            that have waited longest.
  * Ownership: sync_calls_new / sync_calls_free. Borrows all of its options. The seam goes
  *            first: what is under way then ends, which is heard here.
  * Threads:   one for each worker, on whose thread its seam lives.
@@ -46,7 +47,8 @@ void sync_calls_free(struct sync_calls *calls);
  * @param take      no peek; these are answered
  * @param charged   bit i: charge i was charged
  * @param unknown   bit i: policies are to decide about charge i
- * @param unheld    bit i: there is no room for it here, Redis is to be asked about charge i
+ * @param unheld    bit i: Redis is to be asked about charge i: there is no room for it here,
+ *                  or not for one that it is tied to
  * @return whether none is refused but lenient ones
  */
 MUST_USE bool sync_calls_charge(struct sync_calls *calls, struct store_take *take,

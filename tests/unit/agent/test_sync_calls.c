@@ -395,19 +395,64 @@ static void the_age_of_the_oldest_exchange_is_told(void **context)
     assert_int_equal(totals.age_us, 0);
 }
 
-static void where_no_more_can_be_watched_redis_is_to_be_asked(void **context)
+/* Watch as many pools as can be. */
+static void fill_notebook(void)
 {
-    (void)context;
     char name[16];
-    unsigned i = 0;
-    for (; sync_calls_n_held(t.calls) < NOTEBOOK_NOTES; i++) {
+    for (unsigned i = 0; sync_calls_n_held(t.calls) < NOTEBOOK_NOTES; i++) {
         (void)snprintf(name, sizeof(name), "n%u", i);
         (void)charge_one(name, 1);
     }
+}
+
+static void where_no_more_can_be_watched_redis_is_to_be_asked(void **context)
+{
+    (void)context;
+    assert_true(charge_one("watched", 1));
+    fill_notebook();
     assert_false(charge_one("one more", 1));
     assert_int_equal(t.unknown, 0);
     assert_int_equal(t.unheld, 1);
-    assert_true(charge_one(name, 1)); /* that one is watched */
+    assert_true(charge_one("watched", 1));
+}
+
+static void what_is_tied_is_asked_about_together(void **context)
+{
+    static const char *const names[] = {"watched", "one more", "full", "other"};
+    (void)context;
+    assert_true(charge_one("watched", 1));
+    assert_true(charge_one("other", 1));
+    assert_true(charge_one("full", 100));
+    fill_notebook();
+    take_begin();
+    for (unsigned i = 0; i < 4; i++) {
+        struct store_charge *one = add(&t.sync, &t.hundred, names[i], 10);
+        one->is_lenient = true;
+        one->tie = i < 3 ? 1 : 2;
+    }
+    assert_true(charge());
+    assert_int_equal(t.unheld, 7);
+    assert_int_equal(t.charged, 8);
+    assert_false(t.take.charges[0].is_charged);
+    assert_true(charge_one("watched", 99));
+    assert_false(charge_one("other", 90));
+}
+
+static void what_is_tied_and_cut_off_is_asked_about_with_the_rest(void **context)
+{
+    (void)context;
+    assert_true(charge_one("cut", 1));
+    fill_notebook();
+    t.seam.now = instant_add_us(t.seam.now, SYNC_LOST_US + 1);
+    take_begin();
+    for (unsigned i = 0; i < 2; i++) {
+        struct store_charge *one = add(&t.sync, &t.hundred, i == 0 ? "cut" : "more", 1);
+        one->is_lenient = true;
+        one->tie = 1;
+    }
+    assert_true(charge());
+    assert_int_equal(t.unheld, 3);
+    assert_int_equal(t.unknown, 0);
 }
 
 /* --- leaving --- */
@@ -542,6 +587,8 @@ int main(void)
         X(of_more_than_a_round_has_room_for_the_busiest_go_first),
         X(the_age_of_the_oldest_exchange_is_told),
         X(where_no_more_can_be_watched_redis_is_to_be_asked),
+        X(what_is_tied_is_asked_about_together),
+        X(what_is_tied_and_cut_off_is_asked_about_with_the_rest),
         X(who_leaves_exchanges_all),
         X(what_was_charged_during_the_last_exchange_is_told_too),
         X(an_exchange_that_fails_is_made_again_by_who_leaves),
