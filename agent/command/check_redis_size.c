@@ -178,7 +178,8 @@ static void add_batches(struct sizer *s)
     int64_t n_rounds = n_workers * US_PER_S / fleet->sync_interval_us;
     int64_t waiting_permille = size->n_orders * (COURIER_WAIT_US * 1000 / US_PER_S)
                                / n_workers;
-    int64_t in_round = s->place->is_cluster ? COURIER_CALLS : SYNC_CALLS_ROUND;
+    int64_t in_round = least(SYNC_CALLS_ROUND, SYNC_CALLS_STEP * fleet->sync_interval_us
+                                                   / SYNC_CALLS_STEP_US);
     size->n_exchanges = least(size->n_exchanges, n_rounds * in_round);
     if (s->place->is_cluster) {
         size->n_batches = size->n_orders + size->n_exchanges;

@@ -3,6 +3,8 @@
 #include <string.h>
 
 _Static_assert(COURIER_ITEMS_MAX < 32, "a bit for each");
+_Static_assert(COURIER_CALLS >= COURIER_ROOM + COURIER_ITEMS_MAX,
+               "one for each that waits");
 
 /* The draw that passes before all others when a node is back: what is carried saves it
  * calls, of which there are too many else. */
@@ -48,8 +50,10 @@ static void call_end(struct courier_call *call)
 
 static void on_ended_late(struct seam_call *seam, const struct seam_reply *reply)
 {
+    struct courier_call *call = CONTAINER_OF(seam, struct courier_call, seam);
     (void)reply; /* its items have ended */
-    call_put(CONTAINER_OF(seam, struct courier_call, seam));
+    call->courier->n_late--;
+    call_put(call);
 }
 
 static void on_ended(struct seam_call *seam, const struct seam_reply *reply)
@@ -63,7 +67,9 @@ static void on_ended(struct seam_call *seam, const struct seam_reply *reply)
     if (seam->outcome != SEAM_OK) {
         call_end(call);
     }
-    if (seam->outcome != SEAM_TIMEOUT) {
+    if (seam->outcome == SEAM_TIMEOUT) {
+        courier->n_late++;
+    } else {
         call_put(call);
     }
 }

@@ -6,12 +6,14 @@
  *            each with all that are in one slot, at most COURIER_ITEMS_MAX and each of another
  *            counter, since scripts read all counters before they write any. What a node does
  *            not take, since its breaker is open or too much is under way, comes back at
- *            once; where it ramps, all of this passes, before requests do.
+ *            once; where it ramps, all of this passes, before requests do. Who has many asks
+ *            first whether there is room: calls that have timed out do not count there, lest a
+ *            node that is silent takes all of it.
  * Ownership: courier_init; the memory is the caller's. Items are numbers of the caller's,
  *            whose keys stay in place until they have ended.
  * Threads:   that of the seam.
  * Errors:    told of each item.
- * Limits:    COURIER_CALLS calls under way.
+ * Limits:    COURIER_CALLS calls under way, late ones included.
  */
 #ifndef AGENT_STORE_COURIER_H
 #define AGENT_STORE_COURIER_H
@@ -21,7 +23,8 @@
 
 enum {
     COURIER_ITEMS_MAX = 16, /* of a call, lest others wait for it in Redis for long */
-    COURIER_CALLS = 128,
+    COURIER_CALLS = 256,
+    COURIER_ROOM = COURIER_CALLS / 2, /* of calls that are not late */
     COURIER_ARG_BYTES_MAX = 2048,
     COURIER_NUMBERS_MAX = 256, /* of a reply */
 };
@@ -70,6 +73,7 @@ struct courier {
     uint32_t waiting[COURIER_ITEMS_MAX];
     struct seam_bytes keys[COURIER_ITEMS_MAX];
     unsigned n_under_way; /* calls; 0 before it may go */
+    unsigned n_late;      /* of these: timed out */
     struct courier_call *free;
     struct courier_call calls[COURIER_CALLS];
 };
@@ -77,6 +81,12 @@ struct courier {
 /** @param courier  zeroed */
 void courier_init(struct courier *courier, const struct courier_ops *ops,
                   struct seam *seam, struct health *health);
+
+/** Whether items that are added find calls, but for what nodes do not take. */
+static inline bool courier_has_room(const struct courier *courier)
+{
+    return courier->n_under_way - courier->n_late < COURIER_ROOM;
+}
 
 /** Take an item along, soon. */
 void courier_add(struct courier *courier, uint32_t item, struct seam_bytes key);

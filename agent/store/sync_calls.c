@@ -19,10 +19,21 @@ _Static_assert((int)COURIER_ITEMS_MAX <= (int)SCRIPT_SYNC_KEYS_MAX
                           >= 1 + SCRIPT_SYNC_NUMBERS * (int)COURIER_ITEMS_MAX,
                "what is exchanged fits into a call");
 
+/* One look at all pools, and what comes of it, step by step. */
+struct round {
+    struct seam_timer timer;
+    struct instant begun_at;
+    uint32_t next; /* note to see to; at `end`: all have been */
+    uint32_t end;
+    unsigned
+        bits;   /* seen to are those that need an exchange by more bits than these, */
+    unsigned n; /* and so many of these */
+};
+
 struct sync_calls {
     struct sync_calls_options options;
     struct courier courier;
-    struct seam_timer round;
+    struct round round;
     struct notebook book; /* of pools that are watched; looked after unless under way */
     bool is_leaving[NOTEBOOK_NOTES];
     struct sync_order orders[NOTEBOOK_NOTES]; /* the last of each */
@@ -119,23 +130,17 @@ static unsigned bits_of(uint64_t need)
     return need == 0 ? 0 : 64 - (unsigned)__builtin_clzll(need);
 }
 
-/* What is seen to in a round: needs of more bits than these, and some of so many. */
-struct round {
-    unsigned bits;
-    unsigned n; /* of these */
-};
-
-static struct round round_of(const unsigned n_of[NEEDS + 1])
+static void round_fit(struct round *round, const unsigned n_of[NEEDS + 1])
 {
-    struct round round = {.bits = NEEDS, .n = SYNC_CALLS_ROUND};
-    while (round.bits > 0 && n_of[round.bits] <= round.n) {
-        round.n -= n_of[round.bits--];
+    round->bits = NEEDS;
+    round->n = SYNC_CALLS_ROUND;
+    while (round->bits > 0 && n_of[round->bits] <= round->n) {
+        round->n -= n_of[round->bits--];
     }
-    return round;
 }
 
 /* Look at all that are not under way. */
-static struct round weigh(struct sync_calls *calls)
+static void round_begin(struct sync_calls *calls)
 {
     unsigned n_of[NEEDS + 1] = {0};
     int64_t oldest_us = 0;
@@ -152,24 +157,51 @@ static struct round weigh(struct sync_calls *calls)
         n_of[calls->needs[i]]++;
     }
     syncs_set_age(calls->options.syncs, calls->options.worker, oldest_us);
-    return round_of(n_of);
+    round_fit(&calls->round, n_of);
+    calls->round.next = 0;
+    calls->round.end = calls->book.n_used;
+    calls->round.begun_at = calls_now(calls);
+}
+
+/* Whether the round has room for a note. */
+static bool round_takes(struct round *round, unsigned bits)
+{
+    bool is_last = bits > 0 && bits == round->bits && round->n > 0;
+    round->n -= is_last;
+    return bits > round->bits || is_last;
+}
+
+/* A few at a time, so that they neither crowd Redis nor want more calls than there are. */
+static void round_step(struct sync_calls *calls)
+{
+    struct round *round = &calls->round;
+    unsigned n = 0;
+    while (round->next < round->end) {
+        uint32_t i = round->next;
+        if (n == SYNC_CALLS_STEP || !courier_has_room(&calls->courier)) {
+            break;
+        }
+        if (calls->book.look_at[i].us != 0 && round_takes(round, calls->needs[i])) {
+            exchange(calls, i);
+            n++;
+        }
+        round->next++;
+    }
+    courier_go(&calls->courier);
 }
 
 static void on_round(struct seam_timer *timer)
 {
-    struct sync_calls *calls = CONTAINER_OF(timer, struct sync_calls, round);
-    struct round round = weigh(calls);
-    for (uint32_t i = 0; i < calls->book.n_used; i++) {
-        unsigned bits = calls->needs[i];
-        bool is_last = bits > 0 && bits == round.bits && round.n > 0;
-        if (bits > round.bits || is_last) {
-            exchange(calls, i);
-        }
-        round.n -= is_last;
+    struct round *round = CONTAINER_OF(timer, struct round, timer);
+    struct sync_calls *calls = CONTAINER_OF(round, struct sync_calls, round);
+    if (round->next == round->end) {
+        round_begin(calls);
     }
-    courier_go(&calls->courier);
-    timer->at = instant_add_us(calls_now(calls),
-                               syncs_interval_us(calls->options.syncs));
+    round_step(calls);
+    timer->at = round->next < round->end
+                    ? instant_add_us(calls_now(calls), SYNC_CALLS_STEP_US)
+                    : instant_add_us(round->begun_at,
+                                     syncs_interval_us(calls->options.syncs));
     seam_timer_set(calls->options.seam, timer);
 }
 
@@ -177,7 +209,7 @@ void sync_calls_leave(struct sync_calls *calls)
 {
     for (uint32_t i = 0; i < calls->book.n_used; i++) {
         calls->is_leaving[i] = true;
-        if (calls->book.look_at[i].us != 0) {
+        if (calls->book.look_at[i].us != 0 && courier_has_room(&calls->courier)) {
             exchange(calls, i);
         }
     }
@@ -325,10 +357,10 @@ struct sync_calls *sync_calls_new(const struct sync_calls_options *options)
     calls->options = *options;
     notebook_init(&calls->book);
     courier_init(&calls->courier, &ops, options->seam, options->health);
-    calls->round.fire = on_round;
-    calls->round.at = instant_add_us(seam_now(options->seam),
-                                     syncs_interval_us(options->syncs));
-    seam_timer_set(options->seam, &calls->round);
+    calls->round.timer.fire = on_round;
+    calls->round.timer.at = instant_add_us(seam_now(options->seam),
+                                           syncs_interval_us(options->syncs));
+    seam_timer_set(options->seam, &calls->round.timer);
     return calls;
 }
 

@@ -5,7 +5,8 @@
  *            for Redis, but what there is no room for, and what is tied to that. Each
  *            interval the worker exchanges those pools that it watches and that were used: at
  *            most SYNC_CALLS_ROUND of them; where there are more, first the busiest and those
- *            that have waited longest.
+ *            that have waited longest. A round goes in steps of SYNC_CALLS_STEP, as far as
+ *            there is room for calls.
  * Ownership: sync_calls_new / sync_calls_free. Borrows all of its options. The seam goes
  *            first: what is under way then ends, which is heard here.
  * Threads:   one for each worker, on whose thread its seam lives.
@@ -20,9 +21,11 @@
 #include "agent/store/syncs.h"
 
 enum {
-    SYNC_CALLS_ROUND = 2000
+    SYNC_CALLS_ROUND = 2000,
+    SYNC_CALLS_STEP = 64,
 };
 
+#define SYNC_CALLS_STEP_US  US_PER_MS
 #define SYNC_CALLS_LIMIT_US (50 * US_PER_MS) /* of an exchange, to its answer */
 
 struct sync_calls;

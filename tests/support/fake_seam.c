@@ -7,20 +7,28 @@ static struct fake_seam *fake_of(struct seam *seam)
     return CONTAINER_OF(seam, struct fake_seam, seam);
 }
 
+static bool is_digit(char c)
+{
+    return c >= '0' && c <= '9';
+}
+
 static unsigned slot(struct seam *seam, struct seam_bytes key)
 {
     const char *text = key.ptr;
     const char *colon = memchr(text, ':', key.len);
+    unsigned slot = 0;
     (void)seam;
-    return colon != NULL && colon > text && colon[-1] >= '0' && colon[-1] <= '9'
-               ? (unsigned)(colon[-1] - '0')
-               : 0;
+    for (unsigned ten = 1; colon != NULL && colon > text && is_digit(colon[-1]);
+         ten *= 10) {
+        slot += ten * (unsigned)(*--colon - '0');
+    }
+    return slot % SEAM_SLOTS_MAX;
 }
 
 static unsigned node(struct seam *seam, unsigned slot_idx)
 {
     (void)seam;
-    return slot_idx;
+    return slot_idx % FAKE_SEAM_NODES;
 }
 
 static struct instant now(struct seam *seam)
@@ -60,7 +68,7 @@ static void run(struct seam *seam, struct seam_call *call)
     }
     call->error = SEAM_ERROR_NONE;
     call->is_over = false;
-    call->node = slot(seam, call->keys[0]);
+    call->node = node(seam, slot(seam, call->keys[0]));
     fake->calls[fake->n_begun++] = call;
     fake->n_open++;
     if (fake->is_down) {

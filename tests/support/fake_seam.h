@@ -2,8 +2,8 @@
  * @file tests/support/fake_seam.h  A seam on which calls stay until a test ends them.
  *
  * Model:     calls are kept in the order in which they were begun; time stands until it is
- *            made to pass. A key's slot is the digit before its first colon, else 0; each
- *            slot has a node of its own.
+ *            made to pass. A key's slot is the number before its first colon, else 0; its
+ *            node is the last digit of that.
  * Ownership: the test's; fake_seam_init is all there is.
  * Threads:   one.
  * Errors:    a breach of the seam's contract aborts.
@@ -15,6 +15,7 @@
 
 enum {
     FAKE_SEAM_CALLS_MAX = 8192,
+    FAKE_SEAM_NODES = 10,
     FAKE_SEAM_VALUES_MAX = 512,
 };
 

@@ -36,6 +36,8 @@ static struct {
     uint32_t unknown;
     uint32_t unheld;
     unsigned n_served;
+    unsigned n_tried;
+    unsigned n_names;
     char names[3 * SYNC_CALLS_ROUND][16]; /* of charge_many */
 } t;
 
@@ -142,6 +144,31 @@ static void fail_all(enum seam_outcome outcome)
 static void next_round(void)
 {
     fake_seam_pass(&t.seam, INTERVAL_US);
+}
+
+/* One node answers nothing. */
+static void serve_others(unsigned silent)
+{
+    int64_t numbers[CENTRE_NUMBERS_MAX];
+    for (unsigned i = 0; i < t.seam.n_begun; i++) {
+        const struct seam_call *call = t.seam.calls[i];
+        if (call != NULL && call->node != silent) {
+            unsigned n = carry_out(i, numbers);
+            fake_seam_answer(&t.seam, i, numbers, n);
+        } else if (call != NULL && !call->is_over
+                   && instant_diff_us(t.seam.now, call->deadline) >= 0) {
+            fake_seam_end(&t.seam, i, SEAM_TIMEOUT);
+        }
+    }
+}
+
+/* Up to the next one; calls are answered within a millisecond. */
+static void whole_round(void)
+{
+    for (int64_t us = US_PER_MS; us < INTERVAL_US; us += US_PER_MS) {
+        fake_seam_pass(&t.seam, US_PER_MS);
+        serve_all();
+    }
 }
 
 static int64_t used_of(const struct limit *limit, const char *name)
@@ -329,14 +356,24 @@ static void what_is_idle_is_watched_no_more(void **context)
     assert_int_equal(sync_calls_n_held(t.calls), 1);
 }
 
-/* Charge so many counters, of those that find room in the table. */
-static void charge_many(unsigned n)
+/* Charge so many counters more, of those that find room in the table. */
+static void charge_many(const char *prefix, unsigned n)
 {
-    unsigned n_charged = 0;
-    for (unsigned i = 0; n_charged < n; i++) {
-        char *name = t.names[n_charged];
-        (void)snprintf(name, sizeof(t.names[0]), "n%u", i);
-        n_charged += charge_one(name, 1);
+    unsigned end = t.n_names + n;
+    while (t.n_names < end) {
+        char *name = t.names[t.n_names];
+        (void)snprintf(name, sizeof(t.names[0]), "%s%u", prefix, t.n_tried++);
+        t.n_names += charge_one(name, 1);
+    }
+}
+
+/* Each in a slot of its own. */
+static void charge_round_in_slots(void)
+{
+    for (unsigned i = 0; i < SYNC_CALLS_ROUND; i++) {
+        char slot[16];
+        (void)snprintf(slot, sizeof(slot), "%u:", i);
+        charge_many(slot, 1);
     }
 }
 
@@ -353,28 +390,81 @@ static unsigned n_told(unsigned n)
 static void more_than_a_round_has_room_for_take_turns(void **context)
 {
     (void)context;
-    charge_many(ARRAY_LEN(t.names));
+    charge_many("", ARRAY_LEN(t.names));
     next_round();
-    serve_all();
+    whole_round();
     assert_int_equal(n_told(ARRAY_LEN(t.names)), SYNC_CALLS_ROUND);
-    next_round();
-    serve_all();
+    whole_round();
     assert_int_equal(n_told(ARRAY_LEN(t.names)), 2 * SYNC_CALLS_ROUND);
-    next_round();
-    serve_all();
+    whole_round();
     assert_int_equal(n_told(ARRAY_LEN(t.names)), 3 * SYNC_CALLS_ROUND);
 }
 
 static void of_more_than_a_round_has_room_for_the_busiest_go_first(void **context)
 {
     (void)context;
-    charge_many(ARRAY_LEN(t.names));
+    charge_many("", ARRAY_LEN(t.names));
     const char *last = t.names[ARRAY_LEN(t.names) - 1];
     assert_true(charge_one(last, 50));
     next_round();
-    serve_all();
+    whole_round();
     assert_int_equal(used(last), 51);
     assert_int_equal(n_told(ARRAY_LEN(t.names)), SYNC_CALLS_ROUND);
+}
+
+static void a_round_goes_in_steps(void **context)
+{
+    (void)context;
+    charge_many("", SYNC_CALLS_ROUND);
+    next_round();
+    serve_all();
+    assert_int_equal(n_told(SYNC_CALLS_ROUND), SYNC_CALLS_STEP);
+    fake_seam_pass(&t.seam, SYNC_CALLS_STEP_US);
+    serve_all();
+    assert_int_equal(n_told(SYNC_CALLS_ROUND), 2 * SYNC_CALLS_STEP);
+}
+
+/* Counters that were not there when it began are seen to by the next. */
+static void a_counter_of_later_waits_for_the_next_round(void **context)
+{
+    (void)context;
+    charge_many("", SYNC_CALLS_STEP + 1);
+    next_round();
+    assert_true(charge_one("later", 1));
+    whole_round();
+    assert_int_equal(n_told(SYNC_CALLS_STEP + 1), SYNC_CALLS_STEP + 1);
+    assert_int_equal(used("later"), 0);
+    fake_seam_pass(&t.seam, US_PER_MS);
+    serve_all();
+    assert_int_equal(used("later"), 1);
+}
+
+/* As in a cluster. */
+static void counters_of_as_many_slots_are_exchanged_in_one_round_too(void **context)
+{
+    (void)context;
+    charge_round_in_slots();
+    next_round();
+    for (int64_t us = 0; us < INTERVAL_US - 5 * US_PER_MS; us += 5 * US_PER_MS) {
+        fake_seam_pass(&t.seam, 5 * US_PER_MS); /* to be answered */
+        serve_all();
+    }
+    assert_int_equal(t.seam.n_begun, SYNC_CALLS_ROUND);
+    assert_int_equal(n_told(SYNC_CALLS_ROUND), SYNC_CALLS_ROUND);
+}
+
+/* Calls to it end by their deadline, and are late until their connection ends. */
+static void a_node_that_is_silent_does_not_hold_up_others(void **context)
+{
+    (void)context;
+    charge_round_in_slots();
+    next_round();
+    for (int64_t us = 0; us < 2 * INTERVAL_US; us += US_PER_MS) {
+        fake_seam_pass(&t.seam, US_PER_MS);
+        serve_others(0);
+    }
+    assert_int_equal(n_told(SYNC_CALLS_ROUND),
+                     SYNC_CALLS_ROUND - SYNC_CALLS_ROUND / FAKE_SEAM_NODES);
 }
 
 static void the_age_of_the_oldest_exchange_is_told(void **context)
@@ -585,6 +675,10 @@ int main(void)
         X(what_is_idle_is_watched_no_more),
         X(more_than_a_round_has_room_for_take_turns),
         X(of_more_than_a_round_has_room_for_the_busiest_go_first),
+        X(a_round_goes_in_steps),
+        X(a_counter_of_later_waits_for_the_next_round),
+        X(counters_of_as_many_slots_are_exchanged_in_one_round_too),
+        X(a_node_that_is_silent_does_not_hold_up_others),
         X(the_age_of_the_oldest_exchange_is_told),
         X(where_no_more_can_be_watched_redis_is_to_be_asked),
         X(what_is_tied_is_asked_about_together),
