@@ -65,6 +65,13 @@ static inline uint32_t notebook_watcher(uint32_t worker, uint32_t idx)
     return worker * NOTEBOOK_NOTES + idx + 1;
 }
 
+/** The note of a worker that is known so; NOTEBOOK_NONE: it is another's. */
+static inline uint32_t notebook_watched(uint32_t worker, uint32_t watcher)
+{
+    uint32_t idx = watcher - 1 - worker * NOTEBOOK_NOTES;
+    return idx < NOTEBOOK_NOTES ? idx : NOTEBOOK_NONE;
+}
+
 static inline struct seam_bytes notebook_name(const struct notebook *book, uint32_t idx)
 {
     return (struct seam_bytes){book->notes[idx].name, book->notes[idx].name_bytes};

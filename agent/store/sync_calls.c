@@ -25,9 +25,9 @@ struct round {
     struct instant begun_at;
     uint32_t next; /* note to see to; at `end`: all have been */
     uint32_t end;
-    unsigned
-        bits;   /* seen to are those that need an exchange by more bits than these, */
-    unsigned n; /* and so many of these */
+    unsigned bits;    /* seen to are those whose need has more bits than these, */
+    unsigned n;       /* and so many of these */
+    unsigned n_early; /* how many others may be exchanged before the next round */
 };
 
 struct sync_calls {
@@ -158,6 +158,7 @@ static void round_begin(struct sync_calls *calls)
     }
     syncs_set_age(calls->options.syncs, calls->options.worker, oldest_us);
     round_fit(&calls->round, n_of);
+    calls->round.n_early = calls->round.bits == 0 ? calls->round.n : 0;
     calls->round.next = 0;
     calls->round.end = calls->book.n_used;
     calls->round.begun_at = calls_now(calls);
@@ -237,22 +238,37 @@ static void watch(struct sync_calls *calls, const struct table_key *key,
     calls->book.look_at[idx] = now;
 }
 
+/* Where that is a note of this worker's, and rounds leave room. */
+static void exchange_early(struct sync_calls *calls, uint32_t watcher)
+{
+    uint32_t idx = notebook_watched(calls->options.worker, watcher);
+    if (idx != NOTEBOOK_NONE && calls->book.look_at[idx].us != 0
+        && calls->round.n_early > 0) {
+        calls->round.n_early--;
+        exchange(calls, idx);
+    }
+}
+
 static enum sync_verdict charge_one(struct sync_calls *calls, struct store_take *take,
                                     unsigned i)
 {
     struct store_charge *charge = &take->charges[i];
     struct syncs *syncs = calls->options.syncs;
     struct table_key key = syncs_key(syncs, charge);
-    bool is_alone = false;
+    struct sync_errand errand;
     const struct sync_caller caller = {
+        .now = take->now,
         .n_agents = health_n_agents(calls->options.health),
         .can_watch = notebook_has_room(&calls->book),
     };
-    enum sync_verdict verdict = syncs_charge(syncs, &key, &caller, take->now, charge,
-                                             &is_alone);
+    enum sync_verdict verdict = syncs_charge(syncs, &key, &caller, charge,
+                                             &errand);
     charge->source = STORE_COUNTED;
-    if (is_alone) {
+    if (errand.is_alone) {
         watch(calls, &key, charge);
+    }
+    if (errand.exchanger != 0) {
+        exchange_early(calls, errand.exchanger);
     }
     return verdict;
 }
@@ -357,6 +373,7 @@ struct sync_calls *sync_calls_new(const struct sync_calls_options *options)
     calls->options = *options;
     notebook_init(&calls->book);
     courier_init(&calls->courier, &ops, options->seam, options->health);
+    calls->round.n_early = SYNC_CALLS_ROUND;
     calls->round.timer.fire = on_round;
     calls->round.timer.at = instant_add_us(seam_now(options->seam),
                                            syncs_interval_us(options->syncs));

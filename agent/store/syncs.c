@@ -95,18 +95,30 @@ static void pool_look(struct pool *pool, const struct limit *limit, struct insta
     (void)limit_take(limit, &copy, server_now(pool, limit, now), 0, answer);
 }
 
+static bool pool_may_exchange_early(const struct syncs *syncs, const struct pool *pool,
+                                    struct instant now)
+{
+    return !pool->is_sent
+           && instant_diff_us(now, pool->exchanged_at)
+                  >= syncs->interval_us / SYNC_EARLY_MAX;
+}
+
 static enum sync_verdict pool_charge(const struct syncs *syncs, struct pool *pool,
                                      unsigned n_agents, struct instant now,
-                                     struct store_charge *charge)
+                                     struct store_charge *charge,
+                                     struct sync_errand *errand)
 {
     const struct limit *limit = charge->limit;
     struct instant then = server_now(pool, limit, now);
     limit_align(limit, &pool->state, then);
-    if (charge->cost > 0 && !pool_affords(pool, limit, n_agents, then, charge->cost)) {
+    if (charge->cost > 0 && !pool_affords(pool, limit, caller->n_agents, then, charge->cost)) {
         struct limit_state copy = pool->state;
         if (limit_take(limit, &copy, then, charge->cost, &charge->answer)) {
             pool_look(pool, limit, now, &charge->answer);
             answer_later(syncs, pool, now, &charge->answer);
+            if (pool_may_exchange_early(syncs, pool, now)) {
+                errand->exchanger = pool->watcher;
+            }
         }
         return SYNC_REFUSED;
     }
@@ -145,14 +157,16 @@ static bool pool_is_cut_off(const struct syncs *syncs, const struct pool *pool,
 }
 
 enum sync_verdict syncs_charge(struct syncs *syncs, const struct table_key *key,
-                               const struct sync_caller *caller, struct instant now,
-                               struct store_charge *charge, bool *is_alone)
+                               const struct sync_caller *caller,
+                               struct store_charge *charge, struct sync_errand *errand)
 {
+    struct instant now = caller->now;
     enum sync_verdict verdict = SYNC_NO_ROOM;
     struct table_set *set = table_lock(&syncs->table, key);
     struct pool *pool = table_use(&syncs->table, set, key, now);
-    *is_alone = pool != NULL && caller->can_watch
-                && (pool->watcher == 0 || pool->is_left);
+    errand->exchanger = 0;
+    errand->is_alone = pool != NULL && caller->can_watch
+                       && (pool->watcher == 0 || pool->is_left);
     if (pool != NULL && (pool->watcher != 0 || caller->can_watch)) {
         if (pool->watcher == 0 || !pool_wants_exchange(pool)) {
             pool_begin(syncs, pool, now);
@@ -160,7 +174,7 @@ enum sync_verdict syncs_charge(struct syncs *syncs, const struct table_key *key,
         pool->used_at = now;
         verdict = pool_is_cut_off(syncs, pool, now)
                       ? SYNC_UNKNOWN
-                      : pool_charge(syncs, pool, caller->n_agents, now, charge);
+                      : pool_charge(syncs, pool, caller, charge, errand);
     }
     table_unlock(set);
     return verdict;

@@ -5,7 +5,9 @@
  *            stands. A pool holds what Redis had at the last exchange and what was charged
  *            here since; it decides on both together, on Redis' clock. Between exchanges
  *            this host spends at most what is left by what Redis had then, divided by the
- *            live hosts: at least one request, nothing while nothing is left.
+ *            live hosts: at least one request, nothing while nothing is left. Where that part
+ *            is spent and others' are not, who watches the pool is to exchange it early: of
+ *            what is left then there is a part again.
  *
  *            An exchange brings to Redis what was charged since the one before, under a
  *            number, and takes home the whole. One that nobody heard of is sent again as it
@@ -33,6 +35,10 @@
 #define SYNC_LOST_US (1 * US_PER_S) /* without an exchange; at least ten intervals */
 #define SYNC_IDLE_US (1 * US_PER_S) /* without a charge: watched no more */
 
+enum {
+    SYNC_EARLY_MAX = 10, /* exchanges in an interval, while its part is too small */
+};
+
 struct syncs;
 
 enum sync_verdict {
@@ -42,10 +48,17 @@ enum sync_verdict {
     SYNC_NO_ROOM, /* no pool for it, or nobody to watch it: Redis is to be asked */
 };
 
-/** Who charges. */
+/** Who charges, and when. */
 struct sync_caller {
+    struct instant now;
     unsigned n_agents; /* hosts that live */
     bool can_watch;    /* it could watch the pool */
+};
+
+/** What a charge leaves to do. */
+struct sync_errand {
+    bool is_alone; /* the caller is to watch the pool, which nobody does for long */
+    uint32_t exchanger; /* this watcher is to exchange the pool early; 0: need not */
 };
 
 /** One exchange. */
@@ -85,15 +98,13 @@ struct table_key syncs_key(const struct syncs *syncs,
 /**
  * Decide about a charge.
  *
- * @param charge    its answer is filled, where allowed or refused; charged where allowed
- * @param is_alone  no worker watches the pool, or that one is about to leave: the caller,
- *                  who can, is to watch it
+ * @param charge  its answer is filled, where allowed or refused; charged where allowed
  */
 MUST_USE enum sync_verdict syncs_charge(struct syncs *syncs,
                                         const struct table_key *key,
                                         const struct sync_caller *caller,
-                                        struct instant now, struct store_charge *charge,
-                                        bool *is_alone);
+                                        struct store_charge *charge,
+                                        struct sync_errand *errand);
 
 /** Take back what was charged a moment ago. */
 void syncs_give_back(struct syncs *syncs, const struct table_key *key,

@@ -510,17 +510,27 @@ enum {
     STEADY_WINDOWS = 6, /* counted; one goes before them */
 };
 
-/* Load spread unevenly over hosts, evenly over time, as far over the limit as `tenths` say.
+struct steady {
+    const char *name;
+    enum store_kind kind;
+    enum limit_algorithm algorithm;
+    unsigned n_hosts;
+    bool is_one_busy; /* it has all the load; else it is spread unevenly */
+    int64_t per_s;    /* 0: some */
+    int64_t worst;    /* of the limit, in 1/1000 */
+};
+
+/* Load spread evenly over time, as far over the limit as `tenths` say.
  * @return what was admitted in STEADY_WINDOWS, of what the limit would have, in 1/1000 */
-static int64_t admitted_permille(enum store_kind kind, const struct limit *limit,
+static int64_t admitted_permille(const struct steady *steady, const struct limit *limit,
                                  int64_t tenths)
 {
     static struct fleet_request ring[STEADY_RING];
     int64_t between_us = per_us(limit) * 10 / (limit->requests * tenths);
     int64_t admitted = 0;
-    make_world(STEADY_HOSTS);
+    make_world(steady->n_hosts);
     fleet_limit_init(&t.limits[0], limit, "steady", false);
-    t.limits[0].home.kind = kind;
+    t.limits[0].home.kind = steady->kind;
     sim_run(t.fleet.sim, per_us(limit) - t.began_at.us % per_us(limit));
     struct instant from = instant_add_us(sim_now(t.fleet.sim), per_us(limit));
     struct instant to = instant_add_us(from, STEADY_WINDOWS * per_us(limit));
@@ -531,7 +541,7 @@ static int64_t admitted_permille(enum store_kind kind, const struct limit *limit
                     && instant_diff_us(request->asked_at, from) >= 0;
         memset(request, 0, sizeof(*request));
         fleet_add(request, &t.limits[0], "k", 1);
-        fleet_ask(&t.fleet, some_host(), request);
+        fleet_ask(&t.fleet, steady->is_one_busy ? 0 : some_host(), request);
         sim_run(t.fleet.sim, between_us);
     }
     sim_run(t.fleet.sim, FLEET_DEADLINE_US);
@@ -542,39 +552,56 @@ static int64_t admitted_permille(enum store_kind kind, const struct limit *limit
     return admitted * 1000 / (limit->requests * STEADY_WINDOWS);
 }
 
-static void measure(const char *name, enum store_kind kind,
-                    enum limit_algorithm algorithm, int64_t worst)
+static void measure(const struct steady *steady)
 {
+    bool is_bucket = steady->algorithm == LIMIT_TOKEN_BUCKET;
     int64_t sum = 0;
     int64_t least = INT64_MAX;
     for (uint64_t i = 0; i < STEADY_TRACES; i++) {
         int64_t requests = 200 + (int64_t)below(1800);
-        bool is_bucket = algorithm
-                         == LIMIT_TOKEN_BUCKET; /* full at first: small ones */
-        struct limit limit = make(algorithm, requests,
-                                  is_bucket ? requests / 4 : requests,
-                                  (1 + (int64_t)below(3)) * US_PER_S);
-        int64_t permille = admitted_permille(kind, &limit, 14 + (int64_t)below(7));
+        int64_t per_s = steady->per_s != 0 ? steady->per_s : 1 + (int64_t)below(3);
+        struct limit limit = make(steady->algorithm, requests,
+                                  is_bucket ? requests / 4
+                                            : requests, /* full at first */
+                                  per_s * US_PER_S);
+        int64_t permille = admitted_permille(steady, &limit, 14 + (int64_t)below(7));
         sum += permille;
         least = permille < least ? permille : least;
         assert_true(permille <= 1000 + 60);
     }
-    print_message("%-22s %5.1f %% of the limit, at least %.1f %%\n", name,
+    print_message("%-32s %5.1f %% of the limit, at least %.1f %%\n", steady->name,
                   (double)sum / STEADY_TRACES / 10, (double)least / 10);
-    assert_true(sum / STEADY_TRACES >= worst);
+    assert_true(sum / STEADY_TRACES >= steady->worst);
 }
 
 /* What is refused although the fleet had tokens, at steady load over the limit. */
 static void a_steady_fleet_gets_its_limit(void **context)
 {
+#define S LIMIT_SLIDING_WINDOW
+#define F LIMIT_FIXED_WINDOW
+#define B LIMIT_TOKEN_BUCKET
+    static const struct steady steady[] = {
+        {"lease, sliding window", STORE_KIND_LEASE, S, STEADY_HOSTS, false, 0, 950},
+        {"lease, fixed window", STORE_KIND_LEASE, F, STEADY_HOSTS, false, 0, 950},
+        {"lease, token bucket", STORE_KIND_LEASE, B, STEADY_HOSTS, false, 0, 950},
+        {"sync, sliding window", STORE_KIND_SYNC, S, STEADY_HOSTS, false, 0, 970},
+        {"sync, fixed window", STORE_KIND_SYNC, F, STEADY_HOSTS, false, 0, 970},
+        {"sync, token bucket", STORE_KIND_SYNC, B, STEADY_HOSTS, false, 0, 970},
+        {"sync, sliding window, 1 s, 1 of 3", STORE_KIND_SYNC, S, 3, true, 1, 930},
+        {"sync, fixed window, 1 s, 1 of 3", STORE_KIND_SYNC, F, 3, true, 1, 970},
+        {"sync, token bucket, 1 s, 1 of 3", STORE_KIND_SYNC, B, 3, true, 1, 970},
+        {"sync, sliding window, 1 s, 1 of 20", STORE_KIND_SYNC, S, 20, true, 1, 700},
+        {"sync, fixed window, 1 s, 1 of 20", STORE_KIND_SYNC, F, 20, true, 1, 850},
+        {"sync, token bucket, 1 s, 1 of 20", STORE_KIND_SYNC, B, 20, true, 1, 650},
+    };
+#undef S
+#undef F
+#undef B
     (void)context;
     prng_init(&t.prng, prng_seed(20261130));
-    measure("lease, sliding window", STORE_KIND_LEASE, LIMIT_SLIDING_WINDOW, 950);
-    measure("lease, fixed window", STORE_KIND_LEASE, LIMIT_FIXED_WINDOW, 950);
-    measure("lease, token bucket", STORE_KIND_LEASE, LIMIT_TOKEN_BUCKET, 950);
-    measure("sync, sliding window", STORE_KIND_SYNC, LIMIT_SLIDING_WINDOW, 950);
-    measure("sync, fixed window", STORE_KIND_SYNC, LIMIT_FIXED_WINDOW, 950);
-    measure("sync, token bucket", STORE_KIND_SYNC, LIMIT_TOKEN_BUCKET, 950);
+    for (unsigned i = 0; i < ARRAY_LEN(steady); i++) {
+        measure(&steady[i]);
+    }
 }
 
 /* ---- shards ---- */

@@ -386,6 +386,68 @@ static unsigned n_told(unsigned n)
     return n_used;
 }
 
+/* One host of two, whose half is spent when time has passed. */
+static void spend_part(const char *name)
+{
+    health_hear_agents(t.health, 2);
+    assert_true(charge_one(name, 50));
+    fake_seam_pass(&t.seam, INTERVAL_US / SYNC_EARLY_MAX);
+}
+
+static void a_part_that_is_spent_is_exchanged_early(void **context)
+{
+    (void)context;
+    spend_part("a");
+    assert_false(charge_one("a", 1));
+    fake_seam_pass(&t.seam, COURIER_WAIT_US);
+    assert_int_equal(t.seam.n_begun, 1);
+    assert_false(charge_one("a", 1));
+    serve_all();
+    assert_int_equal(used("a"), 50);
+    assert_true(charge_one("a", 25));
+    next_round();
+    serve_all();
+    assert_int_equal(used("a"), 75);
+}
+
+static void what_another_worker_watches_it_exchanges(void **context)
+{
+    const struct sync_calls_options options = {
+        .syncs = t.syncs,
+        .seam = &t.seam.seam,
+        .health = t.health,
+        .host = host,
+        .worker = 2,
+    };
+    struct sync_calls *mine = t.calls;
+    struct sync_calls *others = sync_calls_new(&options);
+    (void)context;
+    assert_non_null(others);
+    spend_part("a");
+    t.calls = others;
+    assert_false(charge_one("a", 1));
+    t.calls = mine;
+    fake_seam_pass(&t.seam, COURIER_WAIT_US);
+    assert_int_equal(t.seam.n_begun, 0);
+    next_round();
+    serve_all();
+    sync_calls_free(others);
+}
+
+static void a_full_round_leaves_no_room_for_early_exchanges(void **context)
+{
+    (void)context;
+    charge_many("", SYNC_CALLS_ROUND);
+    next_round();
+    spend_part("a");
+    assert_false(charge_one("a", 1));
+    fake_seam_pass(&t.seam, COURIER_WAIT_US);
+    serve_all();
+    assert_int_equal(used("a"), 0);
+    whole_round();
+    assert_int_equal(used("a"), 50);
+}
+
 /* Equal ones do not shut each other out. */
 static void more_than_a_round_has_room_for_take_turns(void **context)
 {
@@ -673,6 +735,9 @@ int main(void)
         X(an_answer_of_no_script_is_rejected),
         X(repairs_are_counted),
         X(what_is_idle_is_watched_no_more),
+        X(a_part_that_is_spent_is_exchanged_early),
+        X(what_another_worker_watches_it_exchanges),
+        X(a_full_round_leaves_no_room_for_early_exchanges),
         X(more_than_a_round_has_room_for_take_turns),
         X(of_more_than_a_round_has_room_for_the_busiest_go_first),
         X(a_round_goes_in_steps),

@@ -33,7 +33,7 @@ static struct table_key pool;
 
 /* The last charge. */
 static struct store_charge charge;
-static bool is_alone;
+static struct sync_errand errand;
 
 static int set_up(void **context)
 {
@@ -63,15 +63,15 @@ static void pass_us(int64_t us)
 static enum sync_verdict ask(int64_t cost)
 {
     charge = (struct store_charge){.limit = limit, .cost = cost};
-    const struct sync_caller caller = {n_agents, can_watch};
-    return syncs_charge(syncs, &pool, &caller, now, &charge, &is_alone);
+    const struct sync_caller caller = {now, n_agents, can_watch};
+    return syncs_charge(syncs, &pool, &caller, &charge, &errand);
 }
 
 /* ... and watch it as its only worker would. */
 static enum sync_verdict ask_and_watch(int64_t cost)
 {
     enum sync_verdict verdict = ask(cost);
-    assert_true(!is_alone || syncs_watch(syncs, &pool, WATCHER, now));
+    assert_true(!errand.is_alone || syncs_watch(syncs, &pool, WATCHER, now));
     return verdict;
 }
 
@@ -191,6 +191,40 @@ static void who_has_spent_its_part_waits_for_the_next_exchange(void **context)
     pass_us(INTERVAL_US);
     assert_int_equal(ask(1), SYNC_REFUSED);
     assert_int_equal(charge.answer.retry_us, US_PER_MS);
+}
+
+static void who_has_spent_its_part_is_to_exchange_it_early(void **context)
+{
+    (void)context;
+    n_agents = 2;
+    assert_int_equal(pass_ones(), 50);
+    assert_int_equal(errand.exchanger, 0); /* it is too early */
+    pass_us(INTERVAL_US / SYNC_EARLY_MAX);
+    assert_int_equal(ask(1), SYNC_REFUSED);
+    assert_int_equal(errand.exchanger, WATCHER);
+    assert_int_equal(exchange(50), 50);
+    assert_int_equal(pass_ones(), 25);
+    assert_int_equal(errand.exchanger, 0);
+}
+
+static void no_early_exchange_is_wanted_where_none_would_help(void **context)
+{
+    struct sync_order order;
+    (void)context;
+    n_agents = 2;
+    (void)ask_and_watch(1);
+    pass_us(INTERVAL_US / 2);
+    assert_int_equal(ask(1), SYNC_ALLOWED);
+    assert_int_equal(errand.exchanger, 0); /* something of the part is left */
+    (void)pass_ones();
+    assert_int_equal(errand.exchanger, WATCHER);
+    assert_true(begin(&order));
+    assert_int_equal(ask(1), SYNC_REFUSED);
+    assert_int_equal(errand.exchanger, 0); /* one is under way */
+    answer(&order, 100);
+    pass_us(INTERVAL_US / 2);
+    assert_int_equal(ask(1), SYNC_REFUSED);
+    assert_int_equal(errand.exchanger, 0); /* nothing is left */
 }
 
 static void a_charge_stands_in_the_window_of_the_server(void **context)
@@ -408,7 +442,7 @@ static void a_pool_that_was_not_used_is_not_cut_off(void **context)
     (void)exchange(1);
     pass_us(SYNC_LOST_US + 1); /* nobody has looked yet whether it is idle */
     assert_int_equal(ask(1), SYNC_ALLOWED);
-    assert_false(is_alone);
+    assert_false(errand.is_alone);
 }
 
 static void a_look_tells_what_is_known_and_changes_nothing(void **context)
@@ -446,7 +480,7 @@ static void a_pool_that_nobody_can_watch_has_no_room(void **context)
     (void)context;
     can_watch = false;
     assert_int_equal(ask(1), SYNC_NO_ROOM);
-    assert_false(is_alone);
+    assert_false(errand.is_alone);
     can_watch = true;
     assert_int_equal(ask_and_watch(1), SYNC_ALLOWED);
     can_watch = false; /* another watches it */
@@ -463,7 +497,7 @@ static void a_full_set_has_no_room(void **context)
     }
     pool.hi = 50;
     assert_int_equal(ask(1), SYNC_NO_ROOM);
-    assert_false(is_alone);
+    assert_false(errand.is_alone);
     pool.hi = 3;
     (void)exchange(1);
     pass_us(SYNC_IDLE_US + 1);
@@ -480,11 +514,11 @@ static void one_watches_a_pool(void **context)
     struct sync_order order;
     (void)context;
     (void)ask(1);
-    assert_true(is_alone);
+    assert_true(errand.is_alone);
     assert_true(syncs_watch(syncs, &pool, WATCHER, now));
     assert_false(syncs_watch(syncs, &pool, OTHER, now));
     (void)ask(1);
-    assert_false(is_alone);
+    assert_false(errand.is_alone);
     assert_false(syncs_begin(syncs, &pool, OTHER, false, now, &order));
     assert_true(begin(&order));
 }
@@ -511,7 +545,7 @@ static void an_idle_pool_is_watched_no_more(void **context)
     assert_int_equal(need(), UINT64_MAX);
     assert_false(begin(&order));
     (void)ask(1);
-    assert_true(is_alone);
+    assert_true(errand.is_alone);
     assert_int_equal(charge.answer.remaining, 98); /* what is known is not forgotten */
 }
 
@@ -589,7 +623,7 @@ static void one_who_leaves_exchanges_what_is_left_first(void **context)
     assert_int_equal(need(), UINT64_MAX); /* to be looked at again */
     assert_false(leave(&order));
     (void)ask(1);
-    assert_true(is_alone);
+    assert_true(errand.is_alone);
 }
 
 static void from_one_who_leaves_the_next_takes_over(void **context)
@@ -599,10 +633,10 @@ static void from_one_who_leaves_the_next_takes_over(void **context)
     (void)ask_and_watch(5);
     assert_true(leave(&order));
     (void)ask(3);
-    assert_true(is_alone);
+    assert_true(errand.is_alone);
     assert_true(syncs_watch(syncs, &pool, OTHER, now));
     (void)ask(1);
-    assert_false(is_alone);
+    assert_false(errand.is_alone);
     answer(&order, 5);
     assert_int_equal(need(), UINT64_MAX);
     assert_false(leave(&order));
@@ -618,7 +652,7 @@ static void one_who_leaves_tells_what_came_meanwhile(void **context)
     assert_true(leave(&order));
     can_watch = false;
     assert_int_equal(ask(3), SYNC_ALLOWED); /* nobody can take over */
-    assert_false(is_alone);
+    assert_false(errand.is_alone);
     answer(&order, 5);
     assert_true(leave(&order));
     assert_int_equal(order.delta, 3);
@@ -679,17 +713,17 @@ static void exchange_race(uint32_t watcher, struct instant at)
 
 static void *charger(void *number)
 {
-    const struct sync_caller caller = {2, true};
     uint32_t self = (uint32_t)(uintptr_t)number + 1;
     for (int64_t i = 0; i < ROUNDS; i++) {
         struct store_charge one = {.limit = &race.limit, .cost = 1 + i % 3};
         struct instant at = instant_add_us(now, i * 10);
-        bool is_unwatched = false;
-        if (syncs_charge(syncs, &key, &caller, at, &one, &is_unwatched)
+        const struct sync_caller caller = {at, 2, true};
+        struct sync_errand errand_here;
+        if (syncs_charge(syncs, &key, &caller, &one, &errand_here)
             == SYNC_ALLOWED) {
             (void)atomic_fetch_add(&race.n_charged, one.cost);
         }
-        if (is_unwatched && syncs_watch(syncs, &key, self, at)) {
+        if (errand_here.is_alone && syncs_watch(syncs, &key, self, at)) {
             (void)atomic_fetch_add(&race.n_watchers, 1);
         }
         if (i % 50 == 0) {
@@ -728,6 +762,8 @@ int main(void)
         X(nothing_passes_once_nothing_is_left),
         X(what_is_under_way_counts_as_spent),
         X(who_has_spent_its_part_waits_for_the_next_exchange),
+        X(who_has_spent_its_part_is_to_exchange_it_early),
+        X(no_early_exchange_is_wanted_where_none_would_help),
         X(a_charge_stands_in_the_window_of_the_server),
         X(a_window_of_the_calendar_is_the_one_of_redis_whatever_clocks_show),
         X(a_cost_of_nothing_is_allowed_and_charges_nothing),
