@@ -261,8 +261,7 @@ static enum sync_verdict charge_one(struct sync_calls *calls, struct store_take 
         .n_agents = health_n_agents(calls->options.health),
         .can_watch = notebook_has_room(&calls->book),
     };
-    enum sync_verdict verdict = syncs_charge(syncs, &key, &caller, charge,
-                                             &errand);
+    enum sync_verdict verdict = syncs_charge(syncs, &key, &caller, charge, &errand);
     charge->source = STORE_COUNTED;
     if (errand.is_alone) {
         watch(calls, &key, charge);

@@ -78,16 +78,6 @@ static bool pool_affords(struct pool *pool, const struct limit *limit,
     return spent + cost <= left / n_agents || (spent == 0 && cost <= left);
 }
 
-/* Refused, since only the next exchange can say more. */
-static void answer_later(const struct syncs *syncs, const struct pool *pool,
-                         struct instant now, struct limit_answer *answer)
-{
-    int64_t wait_us = syncs->interval_us - instant_diff_us(now, pool->exchanged_at);
-    answer->is_allowed = false;
-    answer->remaining = 0;
-    answer->retry_us = wait_us > US_PER_MS ? wait_us : US_PER_MS;
-}
-
 static void pool_look(struct pool *pool, const struct limit *limit, struct instant now,
                       struct limit_answer *answer)
 {
@@ -103,22 +93,33 @@ static bool pool_may_exchange_early(const struct syncs *syncs, const struct pool
                   >= syncs->interval_us / SYNC_EARLY_MAX;
 }
 
+/* There may be enough, but only the next exchange can say more. */
+static void pool_put_off(const struct syncs *syncs, struct pool *pool,
+                         struct instant now, struct store_charge *charge,
+                         struct sync_errand *errand)
+{
+    struct limit_answer *answer = &charge->answer;
+    int64_t wait_us = syncs->interval_us - instant_diff_us(now, pool->exchanged_at);
+    pool_look(pool, charge->limit, now, answer);
+    answer->is_allowed = false;
+    answer->remaining = 0;
+    answer->retry_us = wait_us > US_PER_MS ? wait_us : US_PER_MS;
+    errand->exchanger = pool_may_exchange_early(syncs, pool, now) ? pool->watcher : 0;
+}
+
 static enum sync_verdict pool_charge(const struct syncs *syncs, struct pool *pool,
-                                     unsigned n_agents, struct instant now,
+                                     const struct sync_caller *caller,
                                      struct store_charge *charge,
                                      struct sync_errand *errand)
 {
     const struct limit *limit = charge->limit;
-    struct instant then = server_now(pool, limit, now);
+    struct instant then = server_now(pool, limit, caller->now);
     limit_align(limit, &pool->state, then);
-    if (charge->cost > 0 && !pool_affords(pool, limit, caller->n_agents, then, charge->cost)) {
+    if (charge->cost > 0
+        && !pool_affords(pool, limit, caller->n_agents, then, charge->cost)) {
         struct limit_state copy = pool->state;
         if (limit_take(limit, &copy, then, charge->cost, &charge->answer)) {
-            pool_look(pool, limit, now, &charge->answer);
-            answer_later(syncs, pool, now, &charge->answer);
-            if (pool_may_exchange_early(syncs, pool, now)) {
-                errand->exchanger = pool->watcher;
-            }
+            pool_put_off(syncs, pool, caller->now, charge, errand);
         }
         return SYNC_REFUSED;
     }

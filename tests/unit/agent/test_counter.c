@@ -303,16 +303,17 @@ static void what_is_known_of_a_synced_counter_is_said(void **context)
 {
     struct fixture *f = *context;
     struct instant earlier = {START_US - 40 * US_PER_MS};
-    const struct sync_caller caller = {.n_agents = 1, .can_watch = true};
-    bool is_alone = false;
+    const struct sync_caller caller = {.now = earlier,
+                                       .n_agents = 1,
+                                       .can_watch = true};
+    struct sync_errand errand;
     start_redis(f);
     assert_non_null(strstr(show(f, 2, "synced", "user=ann"),
                            "store=sync used=3 remaining=997 reset_ms=2 known=- "
                            "counter=rl:d:{user=ann}:synced:s60s "));
     struct store_charge charge = charge_of(f, 4, "rl:d:{user=ann}:synced:s60s");
     struct table_key key = syncs_key(f->stores.syncs, &charge);
-    assert_int_equal(syncs_charge(f->stores.syncs, &key, &caller, earlier, &charge,
-                                  &is_alone),
+    assert_int_equal(syncs_charge(f->stores.syncs, &key, &caller, &charge, &errand),
                      SYNC_ALLOWED);
     assert_true(syncs_watch(f->stores.syncs, &key, 1, earlier));
     assert_non_null(strstr(show(f, 2, "synced", "user=ann"),

@@ -719,8 +719,7 @@ static void *charger(void *number)
         struct instant at = instant_add_us(now, i * 10);
         const struct sync_caller caller = {at, 2, true};
         struct sync_errand errand_here;
-        if (syncs_charge(syncs, &key, &caller, &one, &errand_here)
-            == SYNC_ALLOWED) {
+        if (syncs_charge(syncs, &key, &caller, &one, &errand_here) == SYNC_ALLOWED) {
             (void)atomic_fetch_add(&race.n_charged, one.cost);
         }
         if (errand_here.is_alone && syncs_watch(syncs, &key, self, at)) {
