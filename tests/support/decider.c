@@ -16,7 +16,7 @@ static void on_done(struct decide_request *request)
 
 bool decider_init(struct decider *d, const char *rules)
 {
-    static const uint8_t SECRET[LOCAL_SECRET_BYTES] = {42};
+    static const uint8_t secret[LOCAL_SECRET_BYTES] = {42};
     static struct rules_diags diags;
     memset(d, 0, sizeof(*d));
     rules_diags_init(&diags, "test.yaml");
@@ -31,7 +31,7 @@ bool decider_init(struct decider *d, const char *rules)
     decide_options_init(&d->options, VARIABLE_BIT(VARIABLES_N) - 1);
     d->decide.options = &d->options;
     d->decide.set = decide_set_new(set, "rl");
-    d->decide.store = local_new((size_t)1 << 20, LOCAL_LOG_BYTES_MIN, SECRET);
+    d->decide.store = local_new((size_t)1 << 20, LOCAL_LOG_BYTES_MIN, secret);
     d->decide.counters = counters_new(d->decide.set->n_limits);
     return d->decide.store != NULL && d->decide.counters != NULL;
 }

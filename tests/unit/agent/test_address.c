@@ -63,7 +63,7 @@ static void spellings(void **context)
         const char *text;
         int family; /* -1: refused; AF_UNSPEC: a descriptor */
         bool is_remote;
-    } CASES[] = {
+    } cases[] = {
         {"127.0.0.1:9911", AF_INET, false},
         {"10.0.0.1:1", AF_INET, true},
         {"0.0.0.0:65535", AF_INET, true},
@@ -91,14 +91,14 @@ static void spellings(void **context)
         {"127.0.0.1:80 ", -1, false},
         {"999.1.1.1:80", -1, false},
     };
-    for (size_t i = 0; i < sizeof(CASES) / sizeof(CASES[0]); i++) {
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct address address;
         char error[ADDRESS_ERROR_BYTES_MAX] = "";
-        bool ok = address_parse(&address, CASES[i].text, error);
-        assert_int_equal(ok, CASES[i].family >= 0);
+        bool ok = address_parse(&address, cases[i].text, error);
+        assert_int_equal(ok, cases[i].family >= 0);
         if (ok) {
-            assert_int_equal(address.sockaddr.ss_family, CASES[i].family);
-            assert_int_equal(address_is_remote(&address), CASES[i].is_remote);
+            assert_int_equal(address.sockaddr.ss_family, cases[i].family);
+            assert_int_equal(address_is_remote(&address), cases[i].is_remote);
         } else {
             assert_true(strlen(error) > 0);
         }

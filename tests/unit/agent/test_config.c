@@ -93,16 +93,16 @@ static void jitter_in_all_its_spellings(void **context)
     static const struct {
         const char *text;
         int permille;
-    } CASES[] = {{"0", 0},        {"1", 1000},  {"0.1", 100},  {"0.005", 5},
+    } cases[] = {{"0", 0},        {"1", 1000},  {"0.1", 100},  {"0.005", 5},
                  {"1.000", 1000}, {"0.", 0},    {"1.001", -1}, {"0.0001", -1},
                  {"2", -1},       {"-0.1", -1}, {"x", -1},     {".5", -1}};
-    for (size_t i = 0; i < sizeof(CASES) / sizeof(CASES[0]); i++) {
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct config config;
         char text[64];
-        (void)snprintf(text, sizeof(text), "retry_jitter: '%s'\n", CASES[i].text);
-        assert_int_equal(read_text(&config, text), CASES[i].permille >= 0);
-        if (CASES[i].permille >= 0) {
-            assert_int_equal(config.retry_jitter_permille, CASES[i].permille);
+        (void)snprintf(text, sizeof(text), "retry_jitter: '%s'\n", cases[i].text);
+        assert_int_equal(read_text(&config, text), cases[i].permille >= 0);
+        if (cases[i].permille >= 0) {
+            assert_int_equal(config.retry_jitter_permille, cases[i].permille);
         }
     }
 }
@@ -115,7 +115,7 @@ static void every_error_has_a_place(void **context)
         const char *text;
         const char *place;
         const char *code;
-    } CASES[] = {
+    } cases[] = {
         {"listen: nonsense\n", ":1:9:", "bad-value"},
         {"listen: [127.0.0.1:0]\n", ":1:10:", "bad-value"},
         {"listen: {a: b}\n", ":1:9:", "bad-value"},
@@ -188,12 +188,12 @@ static void every_error_has_a_place(void **context)
         {"- a\n", ":1:1:", "bad-value"},
         {"a: [\n", ":2:", ""},
     };
-    for (size_t i = 0; i < sizeof(CASES) / sizeof(CASES[0]); i++) {
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct config config;
-        assert_false(read_text(&config, CASES[i].text));
-        if (strstr(errors, CASES[i].place) == NULL
-            || strstr(errors, CASES[i].code) == NULL) {
-            print_error("%s%s", CASES[i].text, errors);
+        assert_false(read_text(&config, cases[i].text));
+        if (strstr(errors, cases[i].place) == NULL
+            || strstr(errors, cases[i].code) == NULL) {
+            print_error("%s%s", cases[i].text, errors);
             fail();
         }
     }

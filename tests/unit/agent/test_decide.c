@@ -11,7 +11,7 @@
 
 #define START_US (INT64_C(1800000000) * US_PER_S)
 
-static const char RULES[] = "version: 1\n"
+static const char rules[] = "version: 1\n"
                             "domain: api\n"
                             "rules:\n"
                             "  - name: per_key\n"
@@ -32,13 +32,13 @@ static const char RULES[] = "version: 1\n"
                             "    limit: { requests: 1, per: 60s }\n"
                             "    mode: shadow\n";
 
-static const uint8_t CLIENT[4] = {192, 0, 2, 1};
+static const uint8_t client[4] = {192, 0, 2, 1};
 
 static int set_up(void **context)
 {
     static struct decider d;
     *context = &d;
-    return decider_init(&d, RULES) ? 0 : 1;
+    return decider_init(&d, rules) ? 0 : 1;
 }
 
 static int tear_down(void **context)
@@ -54,7 +54,7 @@ static void ask(struct decider *d, const char *message, const char *path,
     decider_message(d, message);
     decider_text(d, "path", path);
     decider_text(d, "key", key);
-    decider_ipv4(d, "ip", CLIENT);
+    decider_ipv4(d, "ip", client);
     assert_true(decider_decide(d, START_US));
 }
 
@@ -118,9 +118,9 @@ static void refusal_says_why_and_for_how_long(void **context)
 static void limit_that_is_not_advertised_stays_out_of_fields_and_body(void **context)
 {
     struct decider *d = *context;
-    static const char *const KEYS[] = {"a", "b", "c", "d"};
+    static const char *const keys[] = {"a", "b", "c", "d"};
     for (int i = 0; i < 4; i++) {
-        request(d, "/v1/login", KEYS[i]);
+        request(d, "/v1/login", keys[i]);
     }
     assert_string_equal(d->ack.actions[0].text, "reject");
     assert_string_equal(decoded_ack_text(&d->ack, "rule"), "login");
@@ -320,11 +320,11 @@ static void malformed_payload_is_no_request(void **context)
 static void every_type_of_value(void **context)
 {
     struct decider *d = *context;
-    static const uint8_t BYTES[16] = {0};
+    static const uint8_t bytes[16] = {0};
     for (int type = SPOP_VALUE_NULL; type <= SPOP_VALUE_BINARY; type++) {
         struct spop_value value = {.type = (enum spop_value_type)type};
         if (type >= SPOP_VALUE_IPV4) {
-            value.bytes.ptr = BYTES;
+            value.bytes.ptr = bytes;
             value.bytes.len = type == SPOP_VALUE_IPV4 ? 4 : 16;
         } else if (type >= SPOP_VALUE_INT32) {
             value.integer = type == SPOP_VALUE_UINT64 ? UINT64_MAX : 401;
@@ -346,12 +346,12 @@ static void every_type_of_value(void **context)
 static void spellings_of_an_address_are_one_key(void **context)
 {
     struct decider *d = *context;
-    static const uint8_t MAPPED[16] = {
+    static const uint8_t mapped[16] = {
         [10] = 0xff, [11] = 0xff, [12] = 192, [14] = 2, [15] = 1};
     struct spop_value v4 = {.type = SPOP_VALUE_IPV4};
-    v4.bytes = (struct spop_bytes){.ptr = CLIENT, .len = 4};
+    v4.bytes = (struct spop_bytes){.ptr = client, .len = 4};
     struct spop_value v6 = {.type = SPOP_VALUE_IPV6};
-    v6.bytes = (struct spop_bytes){.ptr = MAPPED, .len = 16};
+    v6.bytes = (struct spop_bytes){.ptr = mapped, .len = 16};
     struct spop_value text = {.type = SPOP_VALUE_STRING};
     text.bytes = (struct spop_bytes){.ptr = (const uint8_t *)"192.0.2.1", .len = 9};
     struct spop_value mapped_text = {.type = SPOP_VALUE_STRING};
@@ -375,7 +375,7 @@ static void missing_key_falls_to_the_address(void **context)
         decider_begin(d);
         decider_message(d, "ratelimit-check");
         decider_text(d, "path", "/v1/x");
-        decider_ipv4(d, "ip", CLIENT);
+        decider_ipv4(d, "ip", client);
         assert_true(decider_decide(d, START_US));
         assert_string_equal(d->ack.actions[0].text, i < 2 ? "allow" : "reject");
     }
@@ -490,30 +490,30 @@ static void only_chosen_variables_are_sent(void **context)
 static void cost_is_taken_from_an_argument(void **context)
 {
     struct decider *d = *context;
-    static const char EXPORT[] = "version: 1\n"
+    static const char export[] = "version: 1\n"
                                  "domain: api\n"
                                  "rules:\n"
                                  "  - name: export\n"
                                  "    key: [key]\n"
                                  "    cost: { from: rows, max: 500 }\n"
                                  "    limit: { requests: 1000, per: 1h }\n";
-    static const uint64_t ROWS[] = {300, 900, 200, 1};
-    static const char *const ACTIONS[] = {"allow", "allow", "allow", "reject"};
+    static const uint64_t n_rows[] = {300, 900, 200, 1};
+    static const char *const actions[] = {"allow", "allow", "allow", "reject"};
     decider_fini(d);
-    assert_true(decider_init(d, EXPORT));
-    for (size_t i = 0; i < ARRAY_LEN(ROWS); i++) {
+    assert_true(decider_init(d, export));
+    for (size_t i = 0; i < ARRAY_LEN(n_rows); i++) {
         decider_begin(d);
         decider_message(d, "ratelimit-check");
         decider_text(d, "key", "a");
-        struct spop_value rows = {.type = SPOP_VALUE_INT64, .integer = ROWS[i]};
+        struct spop_value rows = {.type = SPOP_VALUE_INT64, .integer = n_rows[i]};
         decider_arg(d, "rows", &rows);
         assert_true(decider_decide(d, START_US));
-        assert_string_equal(d->ack.actions[0].text, ACTIONS[i]);
+        assert_string_equal(d->ack.actions[0].text, actions[i]);
     }
     assert_int_equal(counter_get(d->decide.counters, COUNTER_COSTS_LOWERED), 1);
 }
 
-static const char ACTIONS[] = "version: 1\n"
+static const char actions[] = "version: 1\n"
                               "domain: api\n"
                               "rules:\n"
                               "  - name: soft\n"
@@ -553,7 +553,7 @@ static void soft_limit_warns_past_its_share(void **context)
 {
     struct decider *d = *context;
     decider_fini(d);
-    assert_true(decider_init(d, ACTIONS));
+    assert_true(decider_init(d, actions));
     action_is(d, "/soft", "allow", "soft");
     action_is(d, "/soft", "allow", "soft");
     assert_null(decoded_ack_find(&d->ack, "reason"));
@@ -570,7 +570,7 @@ static void warned_and_degraded_requests_go_on(void **context)
 {
     struct decider *d = *context;
     decider_fini(d);
-    assert_true(decider_init(d, ACTIONS));
+    assert_true(decider_init(d, actions));
     action_is(d, "/warn", "allow", "warned");
     action_is(d, "/warn", "warn", "warned");
     action_is(d, "/degrade", "degrade", "degraded");
@@ -589,7 +589,7 @@ static void blocked_request_is_forbidden(void **context)
 {
     struct decider *d = *context;
     decider_fini(d);
-    assert_true(decider_init(d, ACTIONS));
+    assert_true(decider_init(d, actions));
     action_is(d, "/block", "allow", "blocked");
     action_is(d, "/block", "block", "blocked");
     assert_int_equal(decoded_ack_number(&d->ack, "deny"), 1);
@@ -598,7 +598,7 @@ static void blocked_request_is_forbidden(void **context)
                            "\"title\":\"Forbidden\",\"status\":403"));
 }
 
-static const char WAITS[] = "version: 1\n"
+static const char waits[] = "version: 1\n"
                             "domain: api\n"
                             "rules:\n"
                             "  - name: warned\n"
@@ -620,7 +620,7 @@ static void wait_is_that_of_all_that_refuse(void **context)
 {
     struct decider *d = *context;
     decider_fini(d);
-    assert_true(decider_init(d, WAITS));
+    assert_true(decider_init(d, waits));
     action_is(d, "/block", "allow", "warned");
     action_is(d, "/", "reject", "rejected");
     assert_int_equal(decoded_ack_number(&d->ack, "retry_after"), 10);
@@ -633,7 +633,7 @@ static void wait_is_that_of_all_that_refuse(void **context)
                         "\"blocked\";r=0;t=2, \"rejected\";r=0;t=10");
 }
 
-static const char TRIAL[] = "version: 1\n"
+static const char trial[] = "version: 1\n"
                             "domain: api\n"
                             "rules:\n"
                             "  - name: trial\n"
@@ -655,7 +655,7 @@ static void shadow_charges_what_the_rule_would_charge_if_enforced(void **context
 {
     struct decider *d = *context;
     decider_fini(d);
-    assert_true(decider_init(d, TRIAL));
+    assert_true(decider_init(d, trial));
     for (int i = 0; i < 3; i++) {
         request(d, "/", "a");
         assert_string_equal(d->ack.actions[0].text, "allow");
@@ -669,7 +669,7 @@ static void shadow_charges_what_the_rule_would_charge_if_enforced(void **context
     assert_int_equal(counter_get_outcome(c, 3, OUTCOME_CHARGED), 2);
 }
 
-static const char LISTS[] = "version: 1\n"
+static const char lists[] = "version: 1\n"
                             "domain: api\n"
                             "lists:\n"
                             "  block: { key: [stolen] }\n"
@@ -684,7 +684,7 @@ static void lists_decide_before_any_counter(void **context)
 {
     struct decider *d = *context;
     decider_fini(d);
-    assert_true(decider_init(d, LISTS));
+    assert_true(decider_init(d, lists));
     peek(d, "/", "stolen");
     assert_string_equal(decoded_ack_text(&d->ack, "reason"), "blocklist");
     peek(d, "/", "monitor");
@@ -718,7 +718,7 @@ static void request_without_its_key_is_refused(void **context)
 {
     struct decider *d = *context;
     decider_fini(d);
-    assert_true(decider_init(d, LISTS));
+    assert_true(decider_init(d, lists));
     request(d, "/", "");
     assert_string_equal(d->ack.actions[0].text, "reject");
     assert_int_equal(decoded_ack_number(&d->ack, "status"), 403);
@@ -733,7 +733,7 @@ static void request_without_its_key_is_refused(void **context)
 static void plan_changes_the_numbers_of_one_counter(void **context)
 {
     struct decider *d = *context;
-    static const char PLANS[] = "version: 1\n"
+    static const char plans[] = "version: 1\n"
                                 "domain: api\n"
                                 "rules:\n"
                                 "  - name: default\n"
@@ -744,23 +744,23 @@ static void plan_changes_the_numbers_of_one_counter(void **context)
         const char *plan;
         const char *action;
         int64_t remaining; /* -1: not said */
-    } STEPS[] = {
+    } steps[] = {
         {"free", "allow", 1},      {"", "allow", 0},        {"", "reject", 0},
         {"partner", "allow", 1},   {"partner", "allow", 0}, {"partner", "reject", 0},
         {"internal", "allow", -1}, {"", "reject", 0},
     };
     decider_fini(d);
-    assert_true(decider_init(d, PLANS));
-    for (size_t i = 0; i < ARRAY_LEN(STEPS); i++) {
+    assert_true(decider_init(d, plans));
+    for (size_t i = 0; i < ARRAY_LEN(steps); i++) {
         decider_begin(d);
         decider_message(d, "ratelimit-check");
         decider_text(d, "key", "a");
-        decider_text(d, "plan", STEPS[i].plan);
+        decider_text(d, "plan", steps[i].plan);
         assert_true(decider_decide(d, START_US));
-        assert_string_equal(d->ack.actions[0].text, STEPS[i].action);
-        if (STEPS[i].remaining >= 0) {
+        assert_string_equal(d->ack.actions[0].text, steps[i].action);
+        if (steps[i].remaining >= 0) {
             assert_int_equal(decoded_ack_number(&d->ack, "remaining"),
-                             STEPS[i].remaining);
+                             steps[i].remaining);
         } else {
             assert_null(decoded_ack_find(&d->ack, "remaining"));
         }
@@ -773,7 +773,7 @@ static void plan_changes_the_numbers_of_one_counter(void **context)
 static void leaky_buckets_delay_then_reject(void **context)
 {
     struct decider *d = *context;
-    static const char QUEUES[] =
+    static const char queues[] =
         "version: 1\n"
         "domain: api\n"
         "rules:\n"
@@ -788,7 +788,7 @@ static void leaky_buckets_delay_then_reject(void **context)
         const char *action;
         const char *rule;
         int64_t delay_ms; /* 0: not sent */
-    } STEPS[] = {
+    } steps[] = {
         {0, "allow", "fast", 0},       /* 3 of 4 left, and 1 of 2 */
         {0, "delay", "slow", 1000},    /* fast alone would be 334 */
         {0, "reject", "slow", 0},      /* it would be 2 s */
@@ -796,17 +796,17 @@ static void leaky_buckets_delay_then_reject(void **context)
         {2999999, "delay", "slow", 1}, /* a microsecond, rounded up */
     };
     decider_fini(d);
-    assert_true(decider_init(d, QUEUES));
-    for (size_t i = 0; i < ARRAY_LEN(STEPS); i++) {
+    assert_true(decider_init(d, queues));
+    for (size_t i = 0; i < ARRAY_LEN(steps); i++) {
         decider_begin(d);
         decider_message(d, "ratelimit-check");
         decider_text(d, "key", "a");
-        assert_true(decider_decide(d, START_US + STEPS[i].at_us));
-        assert_string_equal(d->ack.actions[0].text, STEPS[i].action);
-        if (STEPS[i].delay_ms > 0) {
-            assert_string_equal(decoded_ack_text(&d->ack, "rule"), STEPS[i].rule);
+        assert_true(decider_decide(d, START_US + steps[i].at_us));
+        assert_string_equal(d->ack.actions[0].text, steps[i].action);
+        if (steps[i].delay_ms > 0) {
+            assert_string_equal(decoded_ack_text(&d->ack, "rule"), steps[i].rule);
             assert_int_equal(decoded_ack_number(&d->ack, "delay_ms"),
-                             STEPS[i].delay_ms);
+                             steps[i].delay_ms);
             assert_string_equal(decoded_ack_text(&d->ack, "reason"), "limit");
         } else {
             assert_null(decoded_ack_find(&d->ack, "delay_ms"));
@@ -817,7 +817,7 @@ static void leaky_buckets_delay_then_reject(void **context)
 static void limits_of_one_rule_are_charged_together_or_not_at_all(void **context)
 {
     struct decider *d = *context;
-    static const char TIERS[] =
+    static const char tiers[] =
         "version: 1\n"
         "domain: api\n"
         "rules:\n"
@@ -827,7 +827,7 @@ static void limits_of_one_rule_are_charged_together_or_not_at_all(void **context
         "      - { name: short, requests: 2, per: 1s, burst: 2 }\n"
         "      - { name: long, requests: 3, per: 60s }\n";
     decider_fini(d);
-    assert_true(decider_init(d, TIERS));
+    assert_true(decider_init(d, tiers));
     for (int i = 0; i < 4; i++) {
         request(d, "/", "a");
     }
@@ -847,25 +847,25 @@ static void limits_of_one_rule_are_charged_together_or_not_at_all(void **context
 static void names_may_change_places(void **context)
 {
     struct decider *d = *context;
-    static const char LONG_NAME[] =
+    static const char long_name[] =
         "key45678901234567890123456789012345678901234567890123456789012345";
-    static const char *const NAMES[][3] = {
+    static const char *const names[][3] = {
         {"path", "key", "other"},   {"key", "path", "other"},
         {"", "key", "path"},        {"path", "ke", "key"},
-        {"key", "", "path"},        {LONG_NAME, "path", "key"},
-        {"path", "key", LONG_NAME}, {"host", "yek", "path"},
+        {"key", "", "path"},        {long_name, "path", "key"},
+        {"path", "key", long_name}, {"host", "yek", "path"},
     };
-    for (size_t i = 0; i < sizeof(NAMES) / sizeof(NAMES[0]); i++) {
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         char key[] = {(char)('a' + i), '\0'};
         bool has_key = false;
         decider_begin(d);
         decider_message(d, "ratelimit-check");
         for (size_t j = 0; j < 3; j++) {
-            bool is_key = strcmp(NAMES[i][j], "key") == 0;
+            bool is_key = strcmp(names[i][j], "key") == 0;
             has_key = has_key || is_key;
-            decider_text(d, NAMES[i][j],
+            decider_text(d, names[i][j],
                          is_key                             ? key
-                         : strcmp(NAMES[i][j], "path") == 0 ? "/v1/things"
+                         : strcmp(names[i][j], "path") == 0 ? "/v1/things"
                                                             : "rubbish");
         }
         assert_true(decider_decide(d, START_US));
@@ -887,7 +887,7 @@ static int64_t remaining_of(struct decider *d, const char *key, const char *plan
 
 static void client_has_its_plan_by_the_table(void **context)
 {
-    static const char TABLES[][32] = {"alice,gold\nbob,free\n", "bob,gold\n"};
+    static const char tables[][32] = {"alice,gold\nbob,free\n", "bob,gold\n"};
     struct decider d = {0};
     (void)context;
     assert_true(decider_init(&d, "version: 1\ndomain: api\nrules:\n"
@@ -896,7 +896,7 @@ static void client_has_its_plan_by_the_table(void **context)
                                  "    plans: { gold: 100 }\n"
                                  "clients: { file: clients.csv, by: key }\n"));
     assert_int_equal(remaining_of(&d, "alice", ""), 10);
-    assert_true(decider_clients(&d, TABLES[0]));
+    assert_true(decider_clients(&d, tables[0]));
     assert_int_equal(remaining_of(&d, "alice", ""), 100);
     assert_int_equal(remaining_of(&d, "alice", "none"), 10); /* what is sent counts */
     assert_int_equal(remaining_of(&d, "bob", ""), 10);
@@ -904,7 +904,7 @@ static void client_has_its_plan_by_the_table(void **context)
     /* Another table, and all else as before. */
     const struct rules_clients *first = d.decide.clients;
     request(&d, "/x", "bob");
-    assert_true(decider_clients(&d, TABLES[1]));
+    assert_true(decider_clients(&d, tables[1]));
     const struct rules_clients *second = d.decide.clients;
     decide_change(&d.decide, d.decide.set, first, d.decide.counters);
     assert_int_equal(remaining_of(&d, "bob", ""), 9);

@@ -30,19 +30,19 @@ static void write_bytes(size_t n)
 static void files_up_to_the_bound_are_read_whole(void **context)
 {
     (void)context;
-    static const size_t SIZES[] = {0, 1, 65535, 65536, 65537, 131072};
-    for (size_t i = 0; i < sizeof(SIZES) / sizeof(SIZES[0]); i++) {
+    static const size_t sizes[] = {0, 1, 65535, 65536, 65537, 131072};
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
         size_t len = 1;
         const char *error = NULL;
-        write_bytes(SIZES[i]);
-        char *bytes = file_read(path, SIZES[i], &len, &error);
+        write_bytes(sizes[i]);
+        char *bytes = file_read(path, sizes[i], &len, &error);
         assert_non_null(bytes);
-        assert_int_equal(len, SIZES[i]);
+        assert_int_equal(len, sizes[i]);
         assert_int_equal(bytes[len], '\0');
         assert_true(len == 0 || bytes[len - 1] == (char)('a' + (len - 1) % 26));
         free(bytes);
-        if (SIZES[i] > 0) {
-            assert_null(file_read(path, SIZES[i] - 1, &len, &error));
+        if (sizes[i] > 0) {
+            assert_null(file_read(path, sizes[i] - 1, &len, &error));
             assert_string_equal(error, "the file is too large");
         }
         (void)unlink(path);

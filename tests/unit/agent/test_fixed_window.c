@@ -136,14 +136,14 @@ static void stepped_wall_clock_starts_no_new_window(void **context)
     static struct calendar calendar;
     struct limit limit = by_day(&calendar);
     struct limit_state state = {0};
-    static const int64_t AHEAD_US[] = {0, -5 * US_PER_S, 7 * US_PER_S};
+    static const int64_t ahead_us[] = {0, -5 * US_PER_S, 7 * US_PER_S};
     for (int i = 0; i < 3; i++) {
-        fill_days(&calendar, FIRST_S, AHEAD_US[i]);
+        fill_days(&calendar, FIRST_S, ahead_us[i]);
         struct limit_answer answer = take(&limit, &state,
                                           MINUTE_START_US + 20 * US_PER_S, 1);
         assert_int_equal(answer.remaining, 9 - i);
         assert_int_equal(answer.window_end_us,
-                         23 * 3600 * US_PER_S + AHEAD_US[i] - 20 * US_PER_S);
+                         23 * 3600 * US_PER_S + ahead_us[i] - 20 * US_PER_S);
     }
 }
 

@@ -15,7 +15,7 @@ enum {
     BYTES_MAX = IMAGE_HEAD_BYTES + RECORDS_MAX * 32 + 5 * 32
 };
 
-static const struct image_origin ORIGIN = {
+static const struct image_origin origin = {
     .secret = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16},
     .agent_at = {.us = INT64_C(1800000000) * US_PER_S},
     .wall_us = INT64_C(1800000001) * US_PER_S,
@@ -72,7 +72,7 @@ static bool write_image(unsigned n_records, size_t room)
     static struct image_writer writer;
     out.len = 0;
     out.room = room;
-    image_writer_init(&writer, &ORIGIN, write_out, NULL);
+    image_writer_init(&writer, &origin, write_out, NULL);
     for (unsigned i = 0; i < n_records; i++) {
         struct image_record record = record_of(i);
         image_write(&writer, IMAGE_COUNTERS, &record);
@@ -93,7 +93,7 @@ static enum image_status read_image(const uint8_t *bytes, size_t len, size_t pie
         status = image_read(&reader, bytes + at, n);
     }
     if (status == IMAGE_END) {
-        assert_memory_equal(&reader.origin, &ORIGIN, sizeof(ORIGIN));
+        assert_memory_equal(&reader.origin, &origin, sizeof(origin));
     }
     assert_true(reader.has_origin || in.n == 0);
     assert_int_equal(reader.n_records, in.n);
@@ -104,19 +104,19 @@ static enum image_status read_image(const uint8_t *bytes, size_t len, size_t pie
 static void what_is_written_is_read_in_pieces_of_any_size(void **context)
 {
     (void)context;
-    static const unsigned COUNTS[] = {0,
+    static const unsigned counts[] = {0,
                                       1,
                                       IMAGE_BLOCK_RECORDS - 1,
                                       IMAGE_BLOCK_RECORDS,
                                       IMAGE_BLOCK_RECORDS + 1,
                                       RECORDS_MAX};
-    static const size_t PIECES[] = {1, 7, 16, 80, 4096, BYTES_MAX};
-    for (size_t i = 0; i < ARRAY_LEN(COUNTS); i++) {
-        for (size_t j = 0; j < ARRAY_LEN(PIECES); j++) {
-            assert_true(write_image(COUNTS[i], BYTES_MAX));
-            assert_int_equal(read_image(out.bytes, out.len, PIECES[j]), IMAGE_END);
-            assert_int_equal(in.n, COUNTS[i]);
-            for (unsigned k = 0; k < COUNTS[i]; k++) {
+    static const size_t pieces[] = {1, 7, 16, 80, 4096, BYTES_MAX};
+    for (size_t i = 0; i < ARRAY_LEN(counts); i++) {
+        for (size_t j = 0; j < ARRAY_LEN(pieces); j++) {
+            assert_true(write_image(counts[i], BYTES_MAX));
+            assert_int_equal(read_image(out.bytes, out.len, pieces[j]), IMAGE_END);
+            assert_int_equal(in.n, counts[i]);
+            for (unsigned k = 0; k < counts[i]; k++) {
                 struct image_record record = record_of(k);
                 assert_memory_equal(&in.records[k], &record, sizeof(record));
             }
@@ -144,7 +144,7 @@ static enum image_status read_kinds(const enum image_kind *kinds, size_t n)
     out.len = 0;
     out.room = BYTES_MAX;
     n_kinds = 0;
-    image_writer_init(&writer, &ORIGIN, write_out, NULL);
+    image_writer_init(&writer, &origin, write_out, NULL);
     for (size_t i = 0; i < n; i++) {
         image_write(&writer, kinds[i], &record);
     }
@@ -175,7 +175,7 @@ static void origin_is_known_after_the_head_alone(void **context)
     static struct image_reader reader;
     out.len = 0;
     out.room = BYTES_MAX;
-    image_writer_init(&writer, &ORIGIN, write_out, NULL);
+    image_writer_init(&writer, &origin, write_out, NULL);
     assert_int_equal(out.len, IMAGE_HEAD_BYTES);
     image_reader_init(&reader, NULL, NULL);
     assert_int_equal(image_read(&reader, out.bytes, IMAGE_HEAD_BYTES - 1), IMAGE_MORE);
@@ -263,7 +263,7 @@ static void blocks_left_out_repeated_or_of_another_image_are_refused(void **cont
            WHOLE - IMAGE_HEAD_BYTES);
     assert_int_equal(read_image(bytes, WHOLE + BLOCK, BYTES_MAX), IMAGE_DAMAGED);
 
-    struct image_origin other = ORIGIN;
+    struct image_origin other = origin;
     struct image_writer writer;
     memcpy(bytes, out.bytes, WHOLE);
     other.agent_at.us++;
@@ -277,7 +277,7 @@ static void blocks_left_out_repeated_or_of_another_image_are_refused(void **cont
 static void times_that_no_record_can_hold_are_refused(void **context)
 {
     (void)context;
-    struct image_origin origins[] = {ORIGIN, ORIGIN, ORIGIN, ORIGIN};
+    struct image_origin origins[] = {origin, origin, origin, origin};
     origins[0].agent_at.us = -1;
     origins[1].agent_at.us = (INT64_C(1) << 32) * US_PER_S;
     origins[2].wall_us = -1;

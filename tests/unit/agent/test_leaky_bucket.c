@@ -6,12 +6,12 @@ static void one_after_the_other_then_refused(void **context)
     (void)context;
     struct limit limit = leaky(10, US_PER_S, 300000);
     struct limit_state state = {0};
-    static const int64_t DELAYS_US[] = {0, 100000, 200000, 300000};
+    static const int64_t delays_us[] = {0, 100000, 200000, 300000};
     assert_int_equal(limit.size, 4);
     for (int i = 0; i < 4; i++) {
         struct limit_answer answer = take(&limit, &state, MINUTE_START_US, 1);
         assert_true(answer.is_allowed);
-        assert_int_equal(answer.delay_us, DELAYS_US[i]);
+        assert_int_equal(answer.delay_us, delays_us[i]);
         assert_int_equal(answer.remaining, 3 - i);
         assert_int_equal(answer.reset_us, (i + 1) * 100000);
     }

@@ -169,7 +169,7 @@ static void bucket_gcra_table(void **context)
         int64_t remaining;
         int64_t reset_ms;
         int64_t retry_ms; /* -1: never */
-    } STEPS[] = {
+    } steps[] = {
         {0, 6, false, 5, 0, -1},         {0, 1, true, 4, 1000, 0},
         {0, 1, true, 3, 2000, 0},        {0, 1, true, 2, 3000, 0},
         {0, 1, true, 1, 4000, 0},        {0, 1, true, 0, 5000, 0},
@@ -181,13 +181,13 @@ static void bucket_gcra_table(void **context)
     };
     struct limit limit = bucket(1, 5, US_PER_S);
     struct limit_state state = {0};
-    for (size_t i = 0; i < sizeof(STEPS) / sizeof(STEPS[0]); i++) {
-        int64_t now = MINUTE_START_US + STEPS[i].at_ms * 1000;
-        struct limit_answer answer = take(&limit, &state, now, STEPS[i].cost);
-        int64_t retry = STEPS[i].retry_ms < 0 ? LIMIT_NEVER : STEPS[i].retry_ms * 1000;
-        assert_int_equal(answer.is_allowed, STEPS[i].is_allowed);
-        assert_int_equal(answer.remaining, STEPS[i].remaining);
-        assert_int_equal(answer.reset_us, STEPS[i].reset_ms * 1000);
+    for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++) {
+        int64_t now = MINUTE_START_US + steps[i].at_ms * 1000;
+        struct limit_answer answer = take(&limit, &state, now, steps[i].cost);
+        int64_t retry = steps[i].retry_ms < 0 ? LIMIT_NEVER : steps[i].retry_ms * 1000;
+        assert_int_equal(answer.is_allowed, steps[i].is_allowed);
+        assert_int_equal(answer.remaining, steps[i].remaining);
+        assert_int_equal(answer.reset_us, steps[i].reset_ms * 1000);
         assert_int_equal(answer.retry_us, retry);
     }
 }
@@ -216,19 +216,19 @@ static void bucket_tenths_of_a_second(void **context)
 static void high_rates_limit(void **context)
 {
     (void)context;
-    static const int64_t RATES[] = {2000, 6000, 8000};
+    static const int64_t rates[] = {2000, 6000, 8000};
     for (int i = 0; i < 3; i++) {
-        struct limit limits[] = {sliding(RATES[i], US_PER_S),
-                                 bucket(RATES[i], RATES[i], US_PER_S),
-                                 fixed(RATES[i], US_PER_S)};
+        struct limit limits[] = {sliding(rates[i], US_PER_S),
+                                 bucket(rates[i], rates[i], US_PER_S),
+                                 fixed(rates[i], US_PER_S)};
         for (int j = 0; j < 3; j++) {
             struct limit_state state = {0};
             assert_int_equal(take(&limits[j], &state, MINUTE_START_US, 1).remaining,
-                             RATES[i] - 1);
+                             rates[i] - 1);
             assert_int_equal(take(&limits[j], &state, MINUTE_START_US, 100).remaining,
-                             RATES[i] - 101);
-            assert_int_equal(pass(&limits[j], &state, MINUTE_START_US, RATES[i]),
-                             RATES[i] - 101);
+                             rates[i] - 101);
+            assert_int_equal(pass(&limits[j], &state, MINUTE_START_US, rates[i]),
+                             rates[i] - 101);
         }
     }
 }
@@ -291,13 +291,13 @@ static void bucket_more_than_is_left_changes_nothing(void **context)
         int64_t cost;
         bool is_allowed;
         int64_t remaining;
-    } STEPS[] = {{1000, true, 1000}, {1500, false, 1000}, {500, true, 500},
+    } steps[] = {{1000, true, 1000}, {1500, false, 1000}, {500, true, 500},
                  {400, true, 100},   {100, true, 0},      {1, false, 0}};
-    for (size_t i = 0; i < sizeof(STEPS) / sizeof(STEPS[0]); i++) {
+    for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++) {
         struct limit_answer answer = take(&limit, &state, MINUTE_START_US,
-                                          STEPS[i].cost);
-        assert_int_equal(answer.is_allowed, STEPS[i].is_allowed);
-        assert_int_equal(answer.remaining, STEPS[i].remaining);
+                                          steps[i].cost);
+        assert_int_equal(answer.is_allowed, steps[i].is_allowed);
+        assert_int_equal(answer.remaining, steps[i].remaining);
     }
 }
 
@@ -359,7 +359,7 @@ static void cost_over_the_size_never_passes(void **context)
 static void large_numbers_after_long_idling(void **context)
 {
     (void)context;
-    static const int64_t IDLE_US[] = {3 * 3600 * US_PER_S, 31 * 86400 * US_PER_S,
+    static const int64_t idle_us[] = {3 * 3600 * US_PER_S, 31 * 86400 * US_PER_S,
                                       INT64_C(3650) * 86400 * US_PER_S};
     const int64_t billion = 1000000000;
     struct limit limits[] = {bucket(billion, billion, US_PER_S),
@@ -378,14 +378,14 @@ static void large_numbers_after_long_idling(void **context)
             assert_true(answer.is_allowed);
             assert_int_equal(answer.remaining, 0);
             assert_in_range((uint64_t)answer.reset_us, 1, LIMIT_WAIT_US_MAX);
-            answer = take(&limits[i], &state, MINUTE_START_US + IDLE_US[j], 0);
+            answer = take(&limits[i], &state, MINUTE_START_US + idle_us[j], 0);
             assert_in_range((uint64_t)answer.remaining, 0, (uint64_t)limits[i].size);
         }
     }
     struct limit_state state = {0};
     (void)take(&limits[0], &state, MINUTE_START_US, billion);
     assert_int_equal(
-        take(&limits[0], &state, MINUTE_START_US + IDLE_US[0], 0).remaining, billion);
+        take(&limits[0], &state, MINUTE_START_US + idle_us[0], 0).remaining, billion);
 }
 
 /* Back by an hour: no lock-out, at most one size more. Forward by an hour: full. */
@@ -454,7 +454,7 @@ static void policies_as_headers_show_them(void **context)
         int64_t burst;
         int64_t per_ms;
         struct limit_policy want;
-    } CASES[] = {
+    } cases[] = {
         {false, 100, 100, 60000, {100, 60, 0}},
         {false, 10, 10, 1500, {10, 0, 0}}, /* no whole seconds: w left out */
         {true, 10, 50, 1000, {50, 5, 0}},
@@ -465,16 +465,16 @@ static void policies_as_headers_show_them(void **context)
         {true, 1, 1, 86400000, {1, 86400, 0}},
         {true, 1000000000, 10, 31LL * 86400000, {373, 1, 10}},
     };
-    for (size_t i = 0; i < sizeof(CASES) / sizeof(CASES[0]); i++) {
-        int64_t per_us = CASES[i].per_ms * 1000;
-        struct limit limit = CASES[i].is_bucket
-                                 ? bucket(CASES[i].requests, CASES[i].burst, per_us)
-                                 : sliding(CASES[i].requests, per_us);
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        int64_t per_us = cases[i].per_ms * 1000;
+        struct limit limit = cases[i].is_bucket
+                                 ? bucket(cases[i].requests, cases[i].burst, per_us)
+                                 : sliding(cases[i].requests, per_us);
         struct limit_policy policy;
         limit_describe(&limit, &policy);
-        assert_int_equal(policy.quota, CASES[i].want.quota);
-        assert_int_equal(policy.window_s, CASES[i].want.window_s);
-        assert_int_equal(policy.burst, CASES[i].want.burst);
+        assert_int_equal(policy.quota, cases[i].want.quota);
+        assert_int_equal(policy.window_s, cases[i].want.window_s);
+        assert_int_equal(policy.burst, cases[i].want.burst);
     }
 }
 

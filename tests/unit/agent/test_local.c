@@ -14,16 +14,16 @@
 
 #define START_US (INT64_C(1800000000) * US_PER_S)
 
-static const uint8_t SECRET[LOCAL_SECRET_BYTES] = {1, 2, 3};
-static const uint8_t LIMIT_IDS[4][STORE_LIMIT_ID_BYTES] = {{1}, {2}, {3}, {4}};
+static const uint8_t secret[LOCAL_SECRET_BYTES] = {1, 2, 3};
+static const uint8_t limit_ids[4][STORE_LIMIT_ID_BYTES] = {{1}, {2}, {3}, {4}};
 
 /* 10 in 60 s; 3 at once, one a second. */
-static const struct limit TEN = {.algorithm = LIMIT_SLIDING_WINDOW,
+static const struct limit ten = {.algorithm = LIMIT_SLIDING_WINDOW,
                                  .requests = 10,
                                  .size = 10,
                                  .per_ticks = 600000,
                                  .tick_us = 100};
-static const struct limit THREE = {.algorithm = LIMIT_TOKEN_BUCKET,
+static const struct limit three = {.algorithm = LIMIT_TOKEN_BUCKET,
                                    .requests = 1,
                                    .size = 3,
                                    .per_ticks = 1000000,
@@ -41,7 +41,7 @@ static struct store_charge charge_of(const struct limit *limit, int id, const ch
 {
     return (struct store_charge){
         .limit = limit,
-        .limit_id = LIMIT_IDS[id],
+        .limit_id = limit_ids[id],
         .key = (const uint8_t *)key,
         .key_bytes = strlen(key),
         .cost = 1,
@@ -56,7 +56,7 @@ struct fixture {
 static int set_up(void **context)
 {
     static struct fixture f;
-    f.store = local_new(LOCAL_MEMORY_BYTES_MIN, LOCAL_LOG_BYTES_MIN, SECRET);
+    f.store = local_new(LOCAL_MEMORY_BYTES_MIN, LOCAL_LOG_BYTES_MIN, secret);
     f.counters = counters_new(0);
     *context = &f;
     return f.store == NULL || f.counters == NULL;
@@ -93,30 +93,30 @@ static void counts_each_key_and_each_limit_apart(void **context)
 {
     struct fixture *f = *context;
     for (int i = 0; i < 12; i++) {
-        assert_int_equal(take_one(f, &TEN, 0, "a", START_US), i < 10);
+        assert_int_equal(take_one(f, &ten, 0, "a", START_US), i < 10);
     }
-    assert_true(take_one(f, &TEN, 0, "b", START_US));
-    assert_true(take_one(f, &TEN, 1, "a", START_US));
-    assert_false(take_one(f, &TEN, 0, "a", START_US));
+    assert_true(take_one(f, &ten, 0, "b", START_US));
+    assert_true(take_one(f, &ten, 1, "a", START_US));
+    assert_false(take_one(f, &ten, 0, "a", START_US));
 }
 
 static void refused_request_is_charged_nowhere(void **context)
 {
     struct fixture *f = *context;
     for (int i = 0; i < 3; i++) {
-        assert_true(take_one(f, &THREE, 1, "k", START_US));
+        assert_true(take_one(f, &three, 1, "k", START_US));
     }
     for (int i = 0; i < 20; i++) {
         struct store_take both = {
             .n_charges = 2,
-            .charges = {charge_of(&TEN, 0, "k"), charge_of(&THREE, 1, "k")},
+            .charges = {charge_of(&ten, 0, "k"), charge_of(&three, 1, "k")},
         };
         assert_false(take_all(f, &both, START_US));
         assert_true(both.charges[0].answer.is_allowed);
         assert_false(both.charges[0].is_charged);
         assert_false(both.charges[1].answer.is_allowed);
     }
-    struct store_take peek = {.n_charges = 1, .charges = {charge_of(&TEN, 0, "k")}};
+    struct store_take peek = {.n_charges = 1, .charges = {charge_of(&ten, 0, "k")}};
     assert_true(take_all(f, &peek, START_US));
     assert_int_equal(peek.charges[0].answer.remaining, 9);
 }
@@ -138,17 +138,17 @@ static void peek_answers_a_take_and_what_is_held(void **context)
 {
     struct fixture *f = *context;
     for (int i = 0; i < 3; i++) {
-        assert_true(take_one(f, &TEN, 0, "k", START_US));
+        assert_true(take_one(f, &ten, 0, "k", START_US));
     }
     for (int i = 0; i < 3; i++) {
-        struct store_take peek = peek_at(f, &TEN, 0, "k", 4, START_US);
+        struct store_take peek = peek_at(f, &ten, 0, "k", 4, START_US);
         assert_true(peek.is_allowed);
         assert_false(peek.charges[0].is_charged);
         assert_true(peek.charges[0].answer.is_allowed);
         assert_int_equal(peek.charges[0].answer.remaining, 3);
         assert_true(peek.held[0].is_allowed);
         assert_int_equal(peek.held[0].remaining, 7);
-        peek = peek_at(f, &TEN, 0, "k", 8, START_US);
+        peek = peek_at(f, &ten, 0, "k", 8, START_US);
         assert_false(peek.is_allowed);
         assert_true(peek.charges[0].answer.retry_us > 0);
         assert_int_equal(peek.held[0].retry_us, peek.charges[0].answer.retry_us);
@@ -160,7 +160,7 @@ static void peek_answers_a_take_and_what_is_held(void **context)
 static void peek_makes_no_counter(void **context)
 {
     struct fixture *f = *context;
-    struct store_take peek = peek_at(f, &TEN, 0, "new", 1, START_US);
+    struct store_take peek = peek_at(f, &ten, 0, "new", 1, START_US);
     assert_true(peek.is_allowed);
     assert_int_equal(peek.held[0].remaining, 10);
     assert_int_equal(peek.held[0].reset_us, 0);
@@ -173,12 +173,12 @@ static void peek_by_a_clock_stepped_back_leaves_the_stamp(void **context)
     struct fixture *f = *context;
     int64_t hour_us = 3600 * US_PER_S;
     for (int i = 0; i < 3; i++) {
-        assert_true(take_one(f, &THREE, 1, "k", START_US));
+        assert_true(take_one(f, &three, 1, "k", START_US));
     }
-    struct store_take peek = peek_at(f, &THREE, 1, "k", 1, START_US - hour_us);
+    struct store_take peek = peek_at(f, &three, 1, "k", 1, START_US - hour_us);
     assert_false(peek.is_allowed);
     assert_int_equal(peek.charges[0].answer.retry_us, US_PER_S);
-    peek = peek_at(f, &THREE, 1, "k", 1, START_US + US_PER_S);
+    peek = peek_at(f, &three, 1, "k", 1, START_US + US_PER_S);
     assert_true(peek.is_allowed);
     assert_int_equal(peek.held[0].remaining, 1);
 }
@@ -187,22 +187,22 @@ static void peek_by_a_clock_stepped_back_leaves_the_stamp(void **context)
 static void four_limits_the_21st_refused_by_one(void **context)
 {
     struct fixture *f = *context;
-    static const struct limit IP = {.algorithm = LIMIT_SLIDING_WINDOW,
+    static const struct limit ip = {.algorithm = LIMIT_SLIDING_WINDOW,
                                     .requests = 1000,
                                     .size = 1000,
                                     .per_ticks = 600000,
                                     .tick_us = 100};
-    static const struct limit USER = {.algorithm = LIMIT_SLIDING_WINDOW,
+    static const struct limit user = {.algorithm = LIMIT_SLIDING_WINDOW,
                                       .requests = 100,
                                       .size = 100,
                                       .per_ticks = 600000,
                                       .tick_us = 100};
-    static const struct limit ENDPOINT = {.algorithm = LIMIT_SLIDING_WINDOW,
+    static const struct limit endpoint = {.algorithm = LIMIT_SLIDING_WINDOW,
                                           .requests = 20,
                                           .size = 20,
                                           .per_ticks = 600000,
                                           .tick_us = 100};
-    static const struct limit GLOBAL = {.algorithm = LIMIT_SLIDING_WINDOW,
+    static const struct limit global = {.algorithm = LIMIT_SLIDING_WINDOW,
                                         .requests = 1000000,
                                         .size = 1000000,
                                         .per_ticks = 1000000,
@@ -211,8 +211,8 @@ static void four_limits_the_21st_refused_by_one(void **context)
     for (int i = 1; i <= 21; i++) {
         take = (struct store_take){
             .n_charges = 4,
-            .charges = {charge_of(&IP, 0, "ip"), charge_of(&USER, 1, "user"),
-                        charge_of(&ENDPOINT, 2, "endpoint"), charge_of(&GLOBAL, 3, "")},
+            .charges = {charge_of(&ip, 0, "ip"), charge_of(&user, 1, "user"),
+                        charge_of(&endpoint, 2, "endpoint"), charge_of(&global, 3, "")},
         };
         assert_int_equal(take_all(f, &take, START_US), i <= 20);
     }
@@ -228,7 +228,7 @@ static void shadow_is_charged_as_if_enforced_and_refuses_nobody(void **context)
     for (int i = 0; i < 5; i++) {
         struct store_take take = {
             .n_charges = 2,
-            .charges = {charge_of(&TEN, 0, "k"), charge_of(&THREE, 1, "k")},
+            .charges = {charge_of(&ten, 0, "k"), charge_of(&three, 1, "k")},
         };
         take.charges[1].is_lenient = true;
         assert_true(take_all(f, &take, START_US));
@@ -244,8 +244,8 @@ static void tied_charges_are_made_together_or_not_at_all(void **context)
     for (int i = 0; i < 5; i++) {
         struct store_take take = {
             .n_charges = 4,
-            .charges = {charge_of(&TEN, 0, "k"), charge_of(&TEN, 1, "k"),
-                        charge_of(&THREE, 2, "k"), charge_of(&TEN, 3, "k")},
+            .charges = {charge_of(&ten, 0, "k"), charge_of(&ten, 1, "k"),
+                        charge_of(&three, 2, "k"), charge_of(&ten, 3, "k")},
         };
         for (int j = 1; j < 4; j++) {
             take.charges[j].is_lenient = true;
@@ -267,7 +267,7 @@ static void shadow_is_not_charged_for_a_refused_request(void **context)
     for (int i = 0; i < 10; i++) {
         struct store_take take = {
             .n_charges = 2,
-            .charges = {charge_of(&THREE, 0, "k"), charge_of(&TEN, 1, "k")},
+            .charges = {charge_of(&three, 0, "k"), charge_of(&ten, 1, "k")},
         };
         take.charges[1].is_lenient = true;
         assert_int_equal(take_all(f, &take, START_US), i < 3);
@@ -281,7 +281,7 @@ static void more_keys_than_slots_evict_and_stay_generous(void **context)
     size_t n_keys = local_capacity(f->store) * 4;
     for (size_t i = 0; i < n_keys; i++) {
         uint64_t key = i;
-        struct store_take take = {.n_charges = 1, .charges = {charge_of(&TEN, 0, "")}};
+        struct store_take take = {.n_charges = 1, .charges = {charge_of(&ten, 0, "")}};
         take.charges[0].key = (const uint8_t *)&key;
         take.charges[0].key_bytes = sizeof(key);
         assert_true(take_all(f, &take, START_US));
@@ -298,10 +298,10 @@ static void million_live_counters_in_64_mib(void **context)
     struct fixture *f = *context;
     const uint64_t n_keys = 1000000;
     store_free(f->store);
-    f->store = local_new((size_t)64 << 20, LOCAL_LOG_BYTES_MIN, SECRET);
+    f->store = local_new((size_t)64 << 20, LOCAL_LOG_BYTES_MIN, secret);
     assert_non_null(f->store);
     for (uint64_t key = 0; key < n_keys; key++) {
-        struct store_take take = {.n_charges = 1, .charges = {charge_of(&TEN, 0, "")}};
+        struct store_take take = {.n_charges = 1, .charges = {charge_of(&ten, 0, "")}};
         take.charges[0].key = (const uint8_t *)&key;
         take.charges[0].key_bytes = sizeof(key);
         assert_true(take_all(f, &take, START_US));
@@ -315,7 +315,7 @@ static void million_live_counters_in_64_mib(void **context)
 /* What is left of TEN for a key after a cost. */
 static int64_t left_of(struct fixture *f, uint64_t key, int64_t cost)
 {
-    struct store_take take = {.n_charges = 1, .charges = {charge_of(&TEN, 0, "")}};
+    struct store_take take = {.n_charges = 1, .charges = {charge_of(&ten, 0, "")}};
     take.charges[0].key = (const uint8_t *)&key;
     take.charges[0].key_bytes = sizeof(key);
     take.charges[0].cost = cost;
@@ -404,7 +404,7 @@ static void expired_counters_make_room_without_eviction(void **context)
     for (size_t i = 0; i < n_keys; i++) {
         uint64_t key = i;
         struct store_take take = {.n_charges = 1,
-                                  .charges = {charge_of(&THREE, 0, "")}};
+                                  .charges = {charge_of(&three, 0, "")}};
         take.charges[0].key = (const uint8_t *)&key;
         take.charges[0].key_bytes = sizeof(key);
         /* a hundred keys in ten seconds: each is as if untouched after one */
@@ -416,7 +416,7 @@ static void expired_counters_make_room_without_eviction(void **context)
 static void sixteen_new_counters_of_one_take_keep_apart(void **context)
 {
     struct fixture *f = *context;
-    static const struct limit ONE = {.algorithm = LIMIT_SLIDING_WINDOW,
+    static const struct limit one = {.algorithm = LIMIT_SLIDING_WINDOW,
                                      .requests = 1,
                                      .size = 1,
                                      .per_ticks = 600000,
@@ -426,7 +426,7 @@ static void sixteen_new_counters_of_one_take_keep_apart(void **context)
         struct store_take take = {.n_charges = STORE_CHARGES_MAX};
         for (int i = 0; i < STORE_CHARGES_MAX; i++) {
             ids[i][8] = (uint8_t)i; /* the half that does not choose the set: one set */
-            take.charges[i] = charge_of(&ONE, 0, "");
+            take.charges[i] = charge_of(&one, 0, "");
             take.charges[i].limit_id = ids[i];
             take.charges[i].key = (const uint8_t *)&round;
             take.charges[i].key_bytes = sizeof(round);
@@ -489,7 +489,7 @@ static unsigned run_race(struct fixture *f, const struct limit *limit, int64_t s
     race.step_us = step_us;
     race.skew_us = skew_us;
     store_free(f->store);
-    f->store = local_new(LOCAL_MEMORY_BYTES_MIN, LOCAL_LOG_BYTES_MIN, SECRET);
+    f->store = local_new(LOCAL_MEMORY_BYTES_MIN, LOCAL_LOG_BYTES_MIN, secret);
     assert_non_null(f->store);
     race.store = f->store;
     for (size_t i = 0; i < RACERS; i++) {
@@ -508,24 +508,24 @@ static unsigned run_race(struct fixture *f, const struct limit *limit, int64_t s
     return n_allowed;
 }
 
-static const int64_t SKEWS_US[] = {0, 5 * US_PER_MS, LIMIT_CLOCK_SLACK_US / 2};
+static const int64_t skews_us[] = {0, 5 * US_PER_MS, LIMIT_CLOCK_SLACK_US / 2};
 
 static void racing_threads_admit_exactly_the_limit(void **context)
 {
-    static const struct limit MANY = {.algorithm = LIMIT_SLIDING_WINDOW,
+    static const struct limit many = {.algorithm = LIMIT_SLIDING_WINDOW,
                                       .requests = 5000,
                                       .size = 5000,
                                       .per_ticks = 600000,
                                       .tick_us = 100};
-    static const struct limit FULL = {.algorithm = LIMIT_TOKEN_BUCKET,
+    static const struct limit full = {.algorithm = LIMIT_TOKEN_BUCKET,
                                       .requests = 1,
                                       .size = 5000,
                                       .per_ticks = 1000000,
                                       .tick_us = 1000000};
-    for (size_t i = 0; i < ARRAY_LEN(SKEWS_US); i++) {
+    for (size_t i = 0; i < ARRAY_LEN(skews_us); i++) {
         int64_t within_us = START_US + 30 * US_PER_S;
-        assert_int_equal(run_race(*context, &MANY, within_us, 0, SKEWS_US[i]), 5000);
-        assert_int_equal(run_race(*context, &FULL, within_us, 0, SKEWS_US[i]), 5000);
+        assert_int_equal(run_race(*context, &many, within_us, 0, skews_us[i]), 5000);
+        assert_int_equal(run_race(*context, &full, within_us, 0, skews_us[i]), 5000);
     }
 }
 
@@ -534,23 +534,23 @@ static void racing_threads_admit_exactly_the_limit(void **context)
  * allowed in that time. */
 static void racing_threads_of_skewed_clocks_stay_within_the_limit(void **context)
 {
-    static const struct limit WINDOW = {.algorithm = LIMIT_SLIDING_WINDOW,
+    static const struct limit window = {.algorithm = LIMIT_SLIDING_WINDOW,
                                         .requests = 5000,
                                         .size = 5000,
                                         .per_ticks = 600000,
                                         .tick_us = 100};
-    static const struct limit BUCKET = {.algorithm = LIMIT_TOKEN_BUCKET,
+    static const struct limit bucket = {.algorithm = LIMIT_TOKEN_BUCKET,
                                         .requests = 20000,
                                         .size = 100,
                                         .per_ticks = 1000000,
                                         .tick_us = 1};
     const int64_t step_us = US_PER_S / 2 / RACES;
-    for (size_t i = 0; i < ARRAY_LEN(SKEWS_US); i++) {
-        int64_t span_us = SKEWS_US[i] + US_PER_S / 2;
+    for (size_t i = 0; i < ARRAY_LEN(skews_us); i++) {
+        int64_t span_us = skews_us[i] + US_PER_S / 2;
         /* from the end of a window into the next */
-        unsigned n = run_race(*context, &WINDOW, START_US, step_us, SKEWS_US[i]);
+        unsigned n = run_race(*context, &window, START_US, step_us, skews_us[i]);
         assert_in_range(n, 5000, 5000 + 5000 * span_us / (60 * US_PER_S) + 1);
-        n = run_race(*context, &BUCKET, START_US, step_us, SKEWS_US[i]);
+        n = run_race(*context, &bucket, START_US, step_us, skews_us[i]);
         assert_in_range(n, 100, 100 + 20000 * span_us / US_PER_S + 1);
     }
 }
@@ -613,21 +613,21 @@ static void counters_move_to_another_table(void **context)
         char key[16];
         (void)snprintf(key, sizeof(key), "%d", i);
         for (int j = 0; j < 1 + i % 12; j++) {
-            assert_int_equal(take_one(f, &TEN, 0, key, START_US), j < 10);
+            assert_int_equal(take_one(f, &ten, 0, key, START_US), j < 10);
         }
     }
-    assert_true(take_one(f, &THREE, 1, "soon full again", START_US));
+    assert_true(take_one(f, &three, 1, "soon full again", START_US));
     assert_int_equal(export_all(f->store, START_US), 201);
     assert_int_equal(export_all(f->store, START_US + 2 * US_PER_S), 200);
     for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
-        struct fixture to = {local_new(sizes[i], LOCAL_LOG_BYTES_MIN, SECRET),
+        struct fixture to = {local_new(sizes[i], LOCAL_LOG_BYTES_MIN, secret),
                              f->counters};
         import_all(to.store, f->counters, START_US + 2 * US_PER_S);
         for (int k = 0; k < 200; k++) {
             char key[16];
             struct store_take look = {.n_charges = 1};
             (void)snprintf(key, sizeof(key), "%d", k);
-            look.charges[0] = charge_of(&TEN, 0, key);
+            look.charges[0] = charge_of(&ten, 0, key);
             look.charges[0].cost = 0;
             assert_true(take_all(&to, &look, START_US));
             assert_int_equal(look.charges[0].answer.remaining,
@@ -642,7 +642,7 @@ static void counters_move_to_another_table(void **context)
 static void expired_counters_are_not_taken_over(void **context)
 {
     struct fixture *f = *context;
-    assert_true(take_one(f, &TEN, 0, "k", START_US));
+    assert_true(take_one(f, &ten, 0, "k", START_US));
     assert_int_equal(export_all(f->store, START_US), 1);
     import_all(f->store, f->counters, START_US + 600 * US_PER_S);
     assert_int_equal(counter_get(f->counters, COUNTER_LOCAL_RESTORED), 0);
@@ -655,28 +655,28 @@ static void inherited_counts_are_added_once(void **context)
 {
     struct fixture *f = *context;
     struct fixture old = {local_new(LOCAL_MEMORY_BYTES_MIN, LOCAL_LOG_BYTES_MIN,
-                                    SECRET),
+                                    secret),
                           f->counters};
     for (int i = 0; i < 3; i++) {
-        assert_true(take_one(&old, &TEN, 0, "k", START_US));
+        assert_true(take_one(&old, &ten, 0, "k", START_US));
     }
     assert_int_equal(export_all(old.store, START_US), 1);
     store_free(old.store);
     for (int i = 0; i < 4; i++) {
-        assert_true(take_one(f, &TEN, 0, "k", START_US));
+        assert_true(take_one(f, &ten, 0, "k", START_US));
     }
     import_all(f->store, f->counters, START_US);
     assert_int_equal(export_all(f->store, START_US), 2);
-    struct store_take look = {.n_charges = 1, .charges = {charge_of(&TEN, 0, "k")}};
+    struct store_take look = {.n_charges = 1, .charges = {charge_of(&ten, 0, "k")}};
     assert_true(take_all(f, &look, START_US)); /* the eighth */
     assert_int_equal(look.charges[0].answer.remaining, 2);
     assert_int_equal(export_all(f->store, START_US), 1);
     import_all(f->store, f->counters, START_US); /* 8 again, beside 8 */
-    assert_false(take_one(f, &TEN, 0, "k", START_US));
+    assert_false(take_one(f, &ten, 0, "k", START_US));
     /* in debt by 6: the window after next weighs what this one still allows */
     assert_int_equal(export_all(f->store, START_US + 119 * US_PER_S), 1);
-    assert_false(take_one(f, &TEN, 0, "k", START_US + 60 * US_PER_S));
-    assert_true(take_one(f, &TEN, 0, "k", START_US + 119 * US_PER_S));
+    assert_false(take_one(f, &ten, 0, "k", START_US + 60 * US_PER_S));
+    assert_true(take_one(f, &ten, 0, "k", START_US + 119 * US_PER_S));
 }
 
 static unsigned n_same_hash;
@@ -707,24 +707,24 @@ static void inherited_alone_becomes_the_counter(void **context)
 {
     struct fixture *f = *context;
     struct image_record record;
-    assert_true(take_one(f, &TEN, 0, "k", START_US));
+    assert_true(take_one(f, &ten, 0, "k", START_US));
     (void)export_all(f->store, START_US);
     memcpy(&record, image.bytes + IMAGE_HEAD_BYTES + 16, sizeof(record));
     import_all(f->store, f->counters, START_US);
     assert_int_equal(slots_of(f->store, &record), 2);
     for (uint64_t key = 0; slots_of(f->store, &record) == 2; key++) {
-        struct store_take take = {.n_charges = 1, .charges = {charge_of(&TEN, 1, "")}};
+        struct store_take take = {.n_charges = 1, .charges = {charge_of(&ten, 1, "")}};
         take.charges[0].key = (const uint8_t *)&key;
         take.charges[0].key_bytes = sizeof(key);
         assert_true(take_all(f, &take, START_US));
     }
     assert_int_equal(n_same_hash, 1);
     for (int i = 8; i >= 0; i--) {
-        struct store_take take = {.n_charges = 1, .charges = {charge_of(&TEN, 0, "k")}};
+        struct store_take take = {.n_charges = 1, .charges = {charge_of(&ten, 0, "k")}};
         assert_true(take_all(f, &take, START_US));
         assert_int_equal(take.charges[0].answer.remaining, i);
     }
-    assert_false(take_one(f, &TEN, 0, "k", START_US));
+    assert_false(take_one(f, &ten, 0, "k", START_US));
 }
 
 /* 2 used beside 2 used of a bucket of 3: in debt, and kept until that is waited out, though
@@ -733,11 +733,11 @@ static void merged_counter_lives_as_long_as_both_together(void **context)
 {
     struct fixture *f = *context;
     for (int i = 0; i < 2; i++) {
-        assert_true(take_one(f, &THREE, 0, "k", START_US));
+        assert_true(take_one(f, &three, 0, "k", START_US));
     }
     (void)export_all(f->store, START_US);
     import_all(f->store, f->counters, START_US);
-    assert_false(take_one(f, &THREE, 0, "k", START_US));
+    assert_false(take_one(f, &three, 0, "k", START_US));
     assert_int_equal(export_all(f->store, START_US + 3 * US_PER_S), 1);
     assert_int_equal(export_all(f->store, START_US + 5 * US_PER_S), 0);
 }
@@ -748,7 +748,7 @@ static void inherited_never_pushes_out_its_own_counter(void **context)
     struct fixture *f = *context;
     const struct instant now = {.us = START_US};
     for (uint64_t key = 0; key < 10 * local_capacity(f->store); key++) {
-        struct store_take take = {.n_charges = 1, .charges = {charge_of(&TEN, 0, "")}};
+        struct store_take take = {.n_charges = 1, .charges = {charge_of(&ten, 0, "")}};
         take.charges[0].key = (const uint8_t *)&key;
         take.charges[0].key_bytes = sizeof(key);
         assert_true(take_all(f, &take, START_US));
@@ -771,7 +771,7 @@ static void *mover(void *arg)
 {
     struct fixture *f = arg;
     struct fixture other = {local_new(LOCAL_MEMORY_BYTES_MIN, LOCAL_LOG_BYTES_MIN,
-                                      SECRET),
+                                      secret),
                             counters_new(0)};
     for (int i = 0; i < 200; i++) { /* there and back, while the others count */
         (void)export_all(f->store, START_US);
@@ -790,13 +790,13 @@ static void *mover(void *arg)
 static void counters_move_while_threads_race(void **context)
 {
     struct fixture *f = *context;
-    static const struct limit MANY = {.algorithm = LIMIT_SLIDING_WINDOW,
+    static const struct limit many = {.algorithm = LIMIT_SLIDING_WINDOW,
                                       .requests = 60000,
                                       .size = 60000,
                                       .per_ticks = 600000,
                                       .tick_us = 100};
     pthread_t thread;
-    race.limit = &MANY;
+    race.limit = &many;
     race.start_us = START_US;
     race.step_us = 0;
     race.skew_us = 0;
@@ -809,7 +809,7 @@ static void counters_move_while_threads_race(void **context)
     assert_int_equal(pthread_join(thread, NULL), 0);
     counters_free(race.counters[0]);
     assert_in_range(race.n_allowed[0], 1, RACES);
-    struct store_take look = {.n_charges = 1, .charges = {charge_of(&MANY, 0, "hot")}};
+    struct store_take look = {.n_charges = 1, .charges = {charge_of(&many, 0, "hot")}};
     (void)take_all(f, &look, START_US);
     assert_true(look.charges[0].answer.remaining < 60000 - race.n_allowed[0]);
 }
@@ -818,17 +818,17 @@ static void clock_stepped_back_is_no_lock_out(void **context)
 {
     struct fixture *f = *context;
     for (int i = 0; i < 3; i++) {
-        assert_true(take_one(f, &THREE, 0, "k", START_US));
+        assert_true(take_one(f, &three, 0, "k", START_US));
     }
     int64_t back = START_US - 3600 * US_PER_S;
-    assert_false(take_one(f, &THREE, 0, "k", back)); /* its stamp becomes now */
-    assert_true(take_one(f, &THREE, 0, "k", back + US_PER_S));
+    assert_false(take_one(f, &three, 0, "k", back)); /* its stamp becomes now */
+    assert_true(take_one(f, &three, 0, "k", back + US_PER_S));
 }
 
 static void too_little_memory_is_refused(void **context)
 {
     (void)context;
-    assert_null(local_new(1000, LOCAL_LOG_BYTES_MIN, SECRET));
+    assert_null(local_new(1000, LOCAL_LOG_BYTES_MIN, secret));
 }
 
 static void settle(struct fixture *f, const struct store_charge *charge, int64_t truth,
@@ -858,7 +858,7 @@ static int64_t remaining(struct fixture *f, const struct limit *limit, int id,
 static void settled_charge_is_given_back_or_corrected_where_it_was_taken(void **context)
 {
     struct fixture *f = *context;
-    const struct limit *limits[] = {&TEN, &THREE};
+    const struct limit *limits[] = {&ten, &three};
     for (int i = 0; i < 2; i++) {
         int64_t size = limits[i]->size;
         struct store_take take = {.n_charges = 1,
@@ -881,13 +881,13 @@ static void settling_an_evicted_counter_makes_it_only_when_something_is_added(
     void **context)
 {
     struct fixture *f = *context;
-    struct store_charge charge = charge_of(&TEN, 0, "gone");
+    struct store_charge charge = charge_of(&ten, 0, "gone");
     charge.place = START_US / (60 * US_PER_S);
     settle(f, &charge, 0, START_US);
     assert_int_equal(counter_get(f->counters, COUNTER_LOCAL_FILLED), 0);
     settle(f, &charge, 15, START_US);
     assert_int_equal(counter_get(f->counters, COUNTER_LOCAL_FILLED), 1);
-    assert_false(take_one(f, &TEN, 0, "gone", START_US));
+    assert_false(take_one(f, &ten, 0, "gone", START_US));
     settle(f, &charge, 15, START_US);
     assert_int_equal(counter_get(f->counters, COUNTER_LOCAL_FILLED), 1);
 }
@@ -910,7 +910,7 @@ static void *giver(void *context)
             .counters = f.counters,
             .done = on_raced,
             .n_charges = 1,
-            .charges = {charge_of(&THREE, 0, "hot")},
+            .charges = {charge_of(&three, 0, "hot")},
         };
         store_take(f.store, &take);
         if (!take.is_allowed) {
@@ -941,7 +941,7 @@ static void racing_threads_take_and_give_back_and_nothing_is_left(void **context
         counters_free(giving.counters[i]);
     }
     assert_int_equal(giving.n_beyond, 0);
-    assert_int_equal(remaining(f, &THREE, 0, "hot", START_US), 3);
+    assert_int_equal(remaining(f, &three, 0, "hot", START_US), 3);
 }
 
 int main(void)

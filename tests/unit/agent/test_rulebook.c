@@ -44,19 +44,19 @@ int clock_gettime(clockid_t id, struct timespec *ts)
 
 #define HEAD "version: 1\ndomain: d\nrules:\n"
 
-static const char ONE[] = HEAD
+static const char one[] = HEAD
     "- {name: a, key: [ip], limit: {requests: 1, per: 1s}}\n"
     "- {name: b, key: [ip], limit: {requests: 1, per: 1s}}\n";
-static const char TWO[] = HEAD
+static const char two[] = HEAD
     "- {name: b, key: [ip], limit: {requests: 5, per: 1s}}\n"
     "- {name: c, key: [ip], limit: {requests: 1, per: 1s}}\n"
     "- {name: d, key: [ip], limit: {requests: 1, per: 1s}}\n";
 #define NAMES(file) \
     HEAD "- {name: a, key: [ip], limit: {requests: 1, per: 1s}}\nclients: " file "\n"
-static const char BAD[] = HEAD "- {name: a}\n";
-static const char INCLUDING[] = "version: 1\ndomain: d\ninclude: [part.yaml]\n";
+static const char bad[] = HEAD "- {name: a}\n";
+static const char including[] = "version: 1\ndomain: d\ninclude: [part.yaml]\n";
 /* As they are kept. */
-static const char ONE_KEPT[] = HEAD "  - name: a\n"
+static const char one_kept[] = HEAD "  - name: a\n"
                                     "    key: [ip]\n"
                                     "    limit: { requests: 1, per: 1s }\n"
                                     "  - name: b\n"
@@ -106,7 +106,7 @@ static void on_changed(void *context)
 
 static int set_up(void **context)
 {
-    static const uint8_t SECRET[LOCAL_SECRET_BYTES] = {1};
+    static const uint8_t secret[LOCAL_SECRET_BYTES] = {1};
     (void)context;
     memset(&f, 0, sizeof(f));
     clock_start();
@@ -123,7 +123,7 @@ static int set_up(void **context)
                    "%s/" LAST_GOOD_CLIENTS, f.dir);
     (void)snprintf(f.part, sizeof(f.part), "%s/part.yaml", f.dir);
     f.loop = ev_loop_new(EVFLAG_NOENV);
-    f.store = local_new(LOCAL_MEMORY_BYTES_MIN, LOCAL_LOG_BYTES_MIN, SECRET);
+    f.store = local_new(LOCAL_MEMORY_BYTES_MIN, LOCAL_LOG_BYTES_MIN, secret);
     decide_options_init(&f.options, variables_default());
     return f.loop == NULL || f.store == NULL;
 }
@@ -206,18 +206,18 @@ static void first_rule_is(const char *name)
 static void file_that_changes_comes_into_force(void **context)
 {
     (void)context;
-    write_rules(ONE);
+    write_rules(one);
     open_book();
     first_rule_is("a");
     char version[VERSION_BYTES];
     memcpy(version, rulebook_read_report(f.book)->version, sizeof(version));
     assert_int_equal(strlen(version), VERSION_BYTES - 1);
-    write_rules(TWO);
+    write_rules(two);
     until_changed(1);
     first_rule_is("b");
     assert_int_equal(rulebook_read_report(f.book)->n_changes, 1);
     assert_string_not_equal(rulebook_read_report(f.book)->version, version);
-    write_rules(ONE);
+    write_rules(one);
     until_changed(2);
     first_rule_is("a");
     assert_string_equal(rulebook_read_report(f.book)->version, version);
@@ -229,12 +229,12 @@ static void the_newest_rules_are_those_of_the_workers(void **context)
     (void)context;
     const struct decide_set *set = NULL;
     const struct rules_clients *clients = NULL;
-    write_rules(ONE);
+    write_rules(one);
     open_book();
     rulebook_newest(f.book, &set, &clients);
     assert_ptr_equal(set, rulebook_set(f.book));
     unsigned hold = server_hold(f.server);
-    write_rules(TWO);
+    write_rules(two);
     rulebook_reload(f.book);
     for (int i = 0; i < 20; i++) { /* of the loop: the workers are soon done */
         turn();
@@ -251,13 +251,13 @@ static void the_newest_rules_are_those_of_the_workers(void **context)
 static void file_behind_a_link_comes_into_force(void **context)
 {
     (void)context;
-    write_text(f.target, ONE);
+    write_text(f.target, one);
     assert_int_equal(symlink(f.target, f.path), 0);
     open_book();
-    write_text(f.target, TWO);
+    write_text(f.target, two);
     until_changed(1);
     first_rule_is("b");
-    write_text(f.target, ONE);
+    write_text(f.target, one);
     until_changed(2);
     first_rule_is("a");
 }
@@ -266,7 +266,7 @@ static void file_behind_a_link_comes_into_force(void **context)
 static void what_was_counted_goes_on(void **context)
 {
     (void)context;
-    write_rules(ONE);
+    write_rules(one);
     open_book();
     struct counters *own = rulebook_own_counters(f.book);
     counter_outcome(rulebook_counters(f.book)[0], 1, OUTCOME_REFUSED);
@@ -274,7 +274,7 @@ static void what_was_counted_goes_on(void **context)
     counter_outcome(rulebook_counters(f.book)[1], 0, OUTCOME_CHARGED);
     counter_add(rulebook_counters(f.book)[0], COUNTER_NOTIFIES, 3);
     counter_add(own, COUNTER_NOTIFIES, 4);
-    write_rules(TWO);
+    write_rules(two);
     rulebook_reload(f.book);
     until_changed(1);
     assert_ptr_equal(rulebook_own_counters(f.book), own);
@@ -285,7 +285,7 @@ static void what_was_counted_goes_on(void **context)
     assert_int_equal(metrics_sum(&source, COUNTER_NOTIFIES), 7);
     counter_outcome(rulebook_counters(f.book)[0], 2, OUTCOME_PASSED);
     counter_outcome(rulebook_counters(f.book)[0], 0, OUTCOME_REFUSED);
-    write_rules(ONE);
+    write_rules(one);
     rulebook_reload(f.book);
     until_changed(2);
     assert_int_equal(counter_get_outcome(own, 1, OUTCOME_REFUSED), 3);
@@ -295,9 +295,9 @@ static void what_was_counted_goes_on(void **context)
 static void bad_file_changes_nothing(void **context)
 {
     (void)context;
-    write_rules(ONE);
+    write_rules(one);
     open_book();
-    write_rules(BAD);
+    write_rules(bad);
     until_failures(1);
     first_rule_is("a");
     const struct rulebook_report *report = rulebook_read_report(f.book);
@@ -306,7 +306,7 @@ static void bad_file_changes_nothing(void **context)
     assert_int_equal(report->n_changes, 0);
     rulebook_reload(f.book); /* said again when asked */
     assert_int_equal(report->n_failures, 2);
-    write_rules(ONE);
+    write_rules(one);
     until_changed(1);
     assert_string_equal(report->error, "");
 }
@@ -316,17 +316,17 @@ static void bad_file_stays_reported(void **context)
 {
     (void)context;
     const struct rulebook_report *report = NULL;
-    write_rules(ONE);
+    write_rules(one);
     open_book();
     report = rulebook_read_report(f.book);
-    write_rules(TWO);
+    write_rules(two);
     rulebook_reload(f.book);
-    write_rules(BAD);
+    write_rules(bad);
     rulebook_reload(f.book); /* the workers do not have the good ones yet */
     until_changed(1);
     first_rule_is("b");
     assert_string_not_equal(report->error, "");
-    write_rules(ONE);
+    write_rules(one);
     rulebook_reload(f.book);
     until_changed(2);
     assert_string_equal(report->error, "");
@@ -338,9 +338,9 @@ static void nobody_waits_for_a_reader_of_errors(void **context)
     (void)context;
     int fds[2];
     int saved = dup(STDERR_FILENO);
-    write_rules(ONE);
+    write_rules(one);
     open_book();
-    write_rules(BAD);
+    write_rules(bad);
     assert_int_equal(pipe2(fds, O_NONBLOCK), 0);
     while (write(fds[1], "x", 1) == 1) {
     }
@@ -357,12 +357,12 @@ static void nobody_waits_for_a_reader_of_errors(void **context)
 static void file_that_is_gone_changes_nothing(void **context)
 {
     (void)context;
-    write_rules(ONE);
+    write_rules(one);
     open_book();
     assert_int_equal(unlink(f.path), 0);
     until_failures(1);
     first_rule_is("a");
-    write_rules(TWO);
+    write_rules(two);
     until_changed(1);
     first_rule_is("b");
     assert_string_equal(rulebook_read_report(f.book)->error, "");
@@ -372,13 +372,13 @@ static void file_that_is_gone_changes_nothing(void **context)
 static void newest_of_several_wins(void **context)
 {
     (void)context;
-    write_rules(ONE);
+    write_rules(one);
     open_book();
     for (int i = 0; i < 50; i++) {
-        write_rules(i % 2 == 0 ? TWO : ONE);
+        write_rules(i % 2 == 0 ? two : one);
         rulebook_reload(f.book);
     }
-    write_rules(TWO);
+    write_rules(two);
     rulebook_reload(f.book);
     until_changed(2);
     first_rule_is("b");
@@ -387,19 +387,19 @@ static void newest_of_several_wins(void **context)
 static void last_good_rules_are_served_where_the_file_is_bad(void **context)
 {
     (void)context;
-    write_rules(ONE);
+    write_rules(one);
     open_book();
     close_book();
     char *kept = read_text(f.last_good);
-    assert_string_equal(kept, ONE_KEPT);
+    assert_string_equal(kept, one_kept);
     free(kept);
-    write_rules(BAD);
+    write_rules(bad);
     open_book();
     first_rule_is("a");
     assert_true(rulebook_read_report(f.book)->is_last_good);
     assert_int_equal(rulebook_read_report(f.book)->n_failures, 1);
     assert_string_not_equal(rulebook_read_report(f.book)->error, "");
-    write_rules(TWO);
+    write_rules(two);
     until_changed(1);
     first_rule_is("b");
     assert_false(rulebook_read_report(f.book)->is_last_good);
@@ -414,22 +414,22 @@ static void included_file_that_changes_comes_into_force(void **context)
     (void)context;
     const struct rulebook_report *report = NULL;
     char version[VERSION_BYTES];
-    write_rules(INCLUDING);
-    write_text(f.part, ONE);
+    write_rules(including);
+    write_text(f.part, one);
     open_book();
     report = rulebook_read_report(f.book);
     memcpy(version, report->version, sizeof(version));
     first_rule_is("a");
-    write_text(f.part, TWO);
+    write_text(f.part, two);
     until_changed(1);
     first_rule_is("b");
-    write_text(f.part, BAD);
+    write_text(f.part, bad);
     until_failures(1);
     assert_non_null(strstr(report->error, "/part.yaml: line 4, column 3: "));
-    write_text(f.part, TWO); /* what is in force already, but it was bad meanwhile */
+    write_text(f.part, two); /* what is in force already, but it was bad meanwhile */
     until_changed(2);
     assert_string_equal(report->error, "");
-    write_rules(ONE); /* the same rules in one file have the same version */
+    write_rules(one); /* the same rules in one file have the same version */
     until_changed(3);
     assert_string_equal(report->version, version);
 }
@@ -439,19 +439,19 @@ static void included_file_that_is_missing_changes_nothing(void **context)
 {
     (void)context;
     const struct rulebook_report *report = NULL;
-    write_rules(INCLUDING);
-    write_text(f.part, ONE);
+    write_rules(including);
+    write_text(f.part, one);
     open_book();
     report = rulebook_read_report(f.book);
     assert_int_equal(unlink(f.part), 0);
     until_failures(1);
     assert_non_null(strstr(report->error, "[include-unreadable]"));
-    write_rules(INCLUDING); /* touched, and no other */
+    write_rules(including); /* touched, and no other */
     ev_sleep(1.5);
     (void)ev_run(f.loop, EVRUN_ONCE);
     (void)ev_run(f.loop, EVRUN_ONCE);
     assert_int_equal(report->n_failures, 1);
-    write_text(f.part, TWO);
+    write_text(f.part, two);
     until_changed(1);
     first_rule_is("b");
 }
@@ -459,18 +459,18 @@ static void included_file_that_is_missing_changes_nothing(void **context)
 static void last_good_rules_are_one_file(void **context)
 {
     (void)context;
-    write_rules(INCLUDING);
-    write_text(f.part, ONE);
+    write_rules(including);
+    write_text(f.part, one);
     open_book();
     close_book();
     assert_int_equal(unlink(f.part), 0);
     char *kept = read_text(f.last_good);
-    assert_string_equal(kept, ONE_KEPT);
+    assert_string_equal(kept, one_kept);
     free(kept);
     open_book();
     first_rule_is("a");
     assert_true(rulebook_read_report(f.book)->is_last_good);
-    write_text(f.part, TWO);
+    write_text(f.part, two);
     until_changed(1);
     first_rule_is("b");
 }
@@ -512,14 +512,14 @@ static void rules_that_are_large_when_printed_are_kept_as_they_are(void **contex
 static void rules_in_several_files_that_would_be_too_large_are_not_kept(void **context)
 {
     (void)context;
-    write_rules(ONE);
+    write_rules(one);
     open_book();
     write_text(f.part, rules_that_are_large_when_printed());
-    write_rules(INCLUDING);
+    write_rules(including);
     until_changed(1);
     close_book();
     char *kept = read_text(f.last_good);
-    assert_string_equal(kept, ONE_KEPT);
+    assert_string_equal(kept, one_kept);
     free(kept);
 }
 
@@ -645,7 +645,7 @@ static void rules_change_beside_their_clients(void **context)
     until_changed(1);
     until_clients_failures(1);
     assert_ptr_equal(rulebook_clients(f.book), clients);
-    write_rules(ONE);
+    write_rules(one);
     until_changed(2);
     assert_null(rulebook_clients(f.book));
     assert_null(clients_report()->path);
@@ -656,7 +656,7 @@ static void rules_wait_for_their_clients(void **context)
 {
     (void)context;
     const struct rulebook_report *report = NULL;
-    write_rules(ONE);
+    write_rules(one);
     open_book();
     report = rulebook_read_report(f.book);
     write_rules(NAMES("others.csv"));
@@ -687,12 +687,12 @@ static void rules_in_quick_succession_end_with_the_newest(void **context)
     (void)context;
     write_text(f.clients, "alice,gold\n");
     write_text(f.others, "alice,free\n");
-    write_rules(ONE);
+    write_rules(one);
     open_book();
     for (int i = 0; i < 20; i++) {
         write_rules(i % 3 == 0   ? NAMES("clients.csv")
                     : i % 3 == 1 ? NAMES("others.csv")
-                                 : ONE);
+                                 : one);
         rulebook_reload(f.book);
         (void)ev_run(f.loop, EVRUN_NOWAIT);
     }
@@ -742,7 +742,7 @@ static void clients_change_beside_bad_rules(void **context)
     write_rules(NAMES("clients.csv"));
     open_book();
     close_book();
-    write_rules(BAD);
+    write_rules(bad);
     write_text(f.clients, "alice,free\n");
     open_book();
     plan_is("alice", "gold");
@@ -756,7 +756,7 @@ static void nothing_is_served_without_good_rules(void **context)
 {
     (void)context;
     assert_null(rulebook_open(f.path, f.dir, WORKERS, NULL));
-    write_rules(BAD);
+    write_rules(bad);
     assert_null(rulebook_open(f.path, f.dir, WORKERS, NULL));
     assert_null(rulebook_open(f.path, NULL, WORKERS, NULL));
 }
@@ -786,7 +786,7 @@ static void last_good_rules_that_are_bad_are_told_of(void **context)
     static char said[4096];
     int fds[2];
     int saved = dup(STDERR_FILENO);
-    write_rules(BAD);
+    write_rules(bad);
     assert_int_equal(mkdir(f.last_good, 0700), 0);
     assert_int_equal(pipe(fds), 0);
     assert_int_equal(dup2(fds[1], STDERR_FILENO), STDERR_FILENO);

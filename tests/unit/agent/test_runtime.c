@@ -91,7 +91,7 @@ static void begin_at_once(const void *context, const struct runtime_args *args,
     runtime_answer_end(answer);
 }
 
-static const struct runtime_command COMMANDS[] = {
+static const struct runtime_command commands[] = {
     {"begin later", "WORD", "is ended by a test", NULL, begin_later},
     {"begin now", NULL, "is ended at once", NULL, begin_at_once},
     {"say hello", NULL, "greets", say_hello, NULL},
@@ -119,7 +119,7 @@ static int set_up(void **context)
     later.n_begun = 0;
     ev_async_init(&later.end, on_end);
     ev_async_start(f.main_loop.loop, &later.end);
-    f.runtime = runtime_start(f.main_loop.loop, &address, NULL, COMMANDS, "world");
+    f.runtime = runtime_start(f.main_loop.loop, &address, NULL, commands, "world");
     return f.runtime == NULL || !loop_thread_start(&f.main_loop);
 }
 

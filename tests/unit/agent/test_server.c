@@ -35,12 +35,12 @@ enum {
     SENT = 20000
 };
 
-static const char RULES[] = "version: 1\n"
-                            "domain: api\n"
-                            "rules:\n"
-                            "  - name: per_key\n"
-                            "    key: [key]\n"
-                            "    limit: { requests: 100000000, per: 60s }\n";
+static const char rules_text[] = "version: 1\n"
+                                 "domain: api\n"
+                                 "rules:\n"
+                                 "  - name: per_key\n"
+                                 "    key: [key]\n"
+                                 "    limit: { requests: 100000000, per: 60s }\n";
 
 static struct {
     char dir[32];
@@ -87,15 +87,16 @@ static struct spop_client others[CONNECTIONS_MAX];
 
 static bool make_parts(void)
 {
-    static const uint8_t SECRET[LOCAL_SECRET_BYTES] = {1};
+    static const uint8_t secret[LOCAL_SECRET_BYTES] = {1};
     static struct rules_diags diags;
     rules_diags_init(&diags, "test.yaml");
-    struct rules_bytes text = {.ptr = (const uint8_t *)RULES, .len = strlen(RULES)};
+    struct rules_bytes text = {.ptr = (const uint8_t *)rules_text,
+                               .len = strlen(rules_text)};
     struct rules_set *rules = rules_load(&(struct rules_source){.name = "test.yaml",
                                                                 .text = text},
                                          &diags);
     f.set = rules != NULL ? decide_set_new(rules, "rl") : NULL;
-    f.store = local_new((size_t)1 << 20, LOCAL_LOG_BYTES_MIN, SECRET);
+    f.store = local_new((size_t)1 << 20, LOCAL_LOG_BYTES_MIN, secret);
     /* all of them: answers larger than questions fill the output first */
     decide_options_init(&f.options, VARIABLE_BIT(VARIABLES_N) - 1);
     for (int i = 0; i < WORKERS; i++) {
@@ -189,24 +190,24 @@ static void expect_disconnect(struct spop_client *c, uint8_t code)
 {
     assert_true(spop_client_receive(c));
     assert_int_equal(spop_client_frame_type(c), SPOP_FRAME_AGENT_DISCONNECT);
-    static const char NAME[] = "status-code";
-    const uint8_t *at = memmem(c->frame, c->frame_len, NAME, sizeof(NAME) - 1);
+    static const char name[] = "status-code";
+    const uint8_t *at = memmem(c->frame, c->frame_len, name, sizeof(name) - 1);
     assert_non_null(at);
-    assert_int_equal(at[sizeof(NAME) - 1], 3); /* UINT32 */
-    assert_int_equal(at[sizeof(NAME)], code);
+    assert_int_equal(at[sizeof(name) - 1], 3); /* UINT32 */
+    assert_int_equal(at[sizeof(name)], code);
     assert_true(spop_client_at_eof(c));
 }
 
 static void answers_each_notify_once_in_its_place(void **context)
 {
     (void)context;
-    static const uint64_t IDS[] = {0,          1,          239,        240,
+    static const uint64_t ids[] = {0,          1,          239,        240,
                                    2287,       2288,       1ULL << 31, 1ULL << 32,
                                    1ULL << 53, 1ULL << 63, UINT64_MAX};
     assert_true(spop_client_open(&client, f.path));
-    for (size_t i = 0; i < sizeof(IDS) / sizeof(IDS[0]); i++) {
-        send_notify(&client, IDS[i]);
-        expect_ack(&client, IDS[i]);
+    for (size_t i = 0; i < sizeof(ids) / sizeof(ids[0]); i++) {
+        send_notify(&client, ids[i]);
+        expect_ack(&client, ids[i]);
     }
     spop_client_close(&client);
 }
@@ -247,20 +248,20 @@ static void largest_frames(void **context)
     (void)context;
     static uint8_t bytes[2 * SPOP_CLIENT_FRAME_BYTES_MAX];
     struct spop_writer w;
-    static const uint32_t SIZES[] = {16380, SPOP_FRAME_SIZE_MAX};
+    static const uint32_t sizes[] = {16380, SPOP_FRAME_SIZE_MAX};
     for (int i = 0; i < 2; i++) {
-        size_t len = spop_client_put_hello(bytes, sizeof(bytes), SIZES[i], false);
+        size_t len = spop_client_put_hello(bytes, sizeof(bytes), sizes[i], false);
         assert_true(spop_client_connect(&client, f.path));
         assert_true(spop_client_send(&client, bytes, len));
         assert_true(spop_client_receive(&client));
         size_t bare = spop_client_put_notify(bytes, sizeof(bytes), 9, "k", 3000);
-        size_t pad = 3000 + SIZES[i] + SPOP_PREFIX_BYTES - bare;
+        size_t pad = 3000 + sizes[i] + SPOP_PREFIX_BYTES - bare;
         len = spop_client_put_notify(bytes, sizeof(bytes), 9, "k", pad);
-        assert_int_equal(len, SPOP_PREFIX_BYTES + SIZES[i]);
+        assert_int_equal(len, SPOP_PREFIX_BYTES + sizes[i]);
         assert_true(spop_client_send(&client, bytes, len));
         expect_ack(&client, 9);
         spop_writer_init(&w, bytes, sizeof(bytes));
-        spop_write_be32(&w, SIZES[i] + 1);
+        spop_write_be32(&w, sizes[i] + 1);
         assert_true(spop_client_send(&client, bytes, w.len));
         expect_disconnect(&client, SPOP_CODE_TOO_BIG);
         spop_client_close(&client);
@@ -425,7 +426,7 @@ static void what_is_no_spop_gets_its_answer(void **context)
         const char *bytes;
         size_t len;
         uint8_t code;
-    } CASES[] = {
+    } cases[] = {
         {"GET / HTTP/1.1\r\n\r\n", 18, SPOP_CODE_TOO_BIG},
         {"\x16\x03\x01\x02\x00\x01", 6, SPOP_CODE_TOO_BIG},
         {"\x00\x00\x00\x00", 4, SPOP_CODE_INVALID},
@@ -433,11 +434,11 @@ static void what_is_no_spop_gets_its_answer(void **context)
         {"\x00\x00\x00\x07\x03\x00\x00\x00\x01\x01\x01", 11, SPOP_CODE_INVALID},
         {"\xff\xff\xff\xff", 4, SPOP_CODE_TOO_BIG},
     };
-    for (size_t i = 0; i < sizeof(CASES) / sizeof(CASES[0]); i++) {
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         assert_true(spop_client_connect(&client, f.path));
         assert_true(
-            spop_client_send(&client, (const uint8_t *)CASES[i].bytes, CASES[i].len));
-        expect_disconnect(&client, CASES[i].code);
+            spop_client_send(&client, (const uint8_t *)cases[i].bytes, cases[i].len));
+        expect_disconnect(&client, cases[i].code);
         spop_client_close(&client);
     }
     assert_int_equal(sum(COUNTER_PROTOCOL_ERRORS), 6);

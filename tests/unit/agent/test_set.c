@@ -11,7 +11,7 @@
 #define NOON_US (INT64_C(1796040000) * US_PER_S) /* Monday, 2026-11-30 */
 #define HOUR_US (3600 * US_PER_S)
 
-static const char RULES[] =
+static const char rules[] =
     "version: 1\n"
     "domain: api\n"
     "rules:\n"
@@ -34,7 +34,7 @@ static int set_up(void **context)
 {
     static struct decider d;
     *context = &d;
-    return decider_init(&d, RULES) ? 0 : 1;
+    return decider_init(&d, rules) ? 0 : 1;
 }
 
 static int tear_down(void **context)
@@ -128,7 +128,7 @@ static void without_calendars_there_is_nothing_to_keep(void **context)
     assert_false(decide_set_keep_calendars(&none, now, NOON_US));
 }
 
-static const char HOMES[] =
+static const char homes[] =
     "version: 1\n"
     "domain: api\n"
     "rules:\n"
@@ -154,7 +154,7 @@ static void each_store_has_its_kind(void **context)
 {
     static struct decider d;
     (void)context;
-    assert_true(decider_init(&d, HOMES));
+    assert_true(decider_init(&d, homes));
     const struct decide_set *set = set_of(&d);
     assert_null(home_of(set, "here"));
     assert_int_equal(home_of(set, "asked")->home.kind, STORE_KIND_REDIS);

@@ -23,11 +23,11 @@
 
 #include "tests/support/loop_thread.h"
 
-static const uint8_t SECRET[LOCAL_SECRET_BYTES] = {1, 2, 3};
-static const uint8_t LIMIT_ID[STORE_LIMIT_ID_BYTES] = {9};
+static const uint8_t secret[LOCAL_SECRET_BYTES] = {1, 2, 3};
+static const uint8_t limit_id[STORE_LIMIT_ID_BYTES] = {9};
 
 /* 10 an hour. */
-static const struct limit TEN = {.algorithm = LIMIT_SLIDING_WINDOW,
+static const struct limit ten = {.algorithm = LIMIT_SLIDING_WINDOW,
                                  .requests = 10,
                                  .size = 10,
                                  .per_ticks = 360000,
@@ -53,7 +53,7 @@ static int set_up(void **context)
     }
     (void)snprintf(f.path, sizeof(f.path), "%s/" SNAPSHOT_FILE, f.dir);
     (void)snprintf(f.aside, sizeof(f.aside), "%s/" SNAPSHOT_FILE ".new", f.dir);
-    f.store = local_new(LOCAL_MEMORY_BYTES_MIN, LOCAL_LOG_BYTES_MIN, SECRET);
+    f.store = local_new(LOCAL_MEMORY_BYTES_MIN, LOCAL_LOG_BYTES_MIN, secret);
     f.counters = counters_new(0);
     return f.store == NULL || f.counters == NULL;
 }
@@ -81,8 +81,8 @@ static bool take_one(struct store *store, const char *key)
         .done = on_done,
         .n_charges = 1,
         .charges = {{
-            .limit = &TEN,
-            .limit_id = LIMIT_ID,
+            .limit = &ten,
+            .limit_id = limit_id,
             .key = (const uint8_t *)key,
             .key_bytes = strlen(key),
             .cost = 1,
@@ -105,7 +105,7 @@ static struct store *restart(void)
     assert_non_null(state);
     const struct image_origin *origin = state_origin(state);
     struct store *store = local_new(LOCAL_MEMORY_BYTES_MIN * 3, LOCAL_LOG_BYTES_MIN,
-                                    origin != NULL ? origin->secret : SECRET);
+                                    origin != NULL ? origin->secret : secret);
     assert_non_null(store);
     if (origin != NULL) {
         clock_continue(origin->agent_at, origin->wall_us);
