@@ -57,7 +57,7 @@ void config_each(struct config_reader *reader, const struct yamltree_node *node,
 
 /** Read a mapping by the table of its fields; reported when it is none. */
 void config_fields(struct config_reader *reader, const struct yamltree_node *node,
-                   const struct config_field *fields, size_t n);
+                   const struct config_field *among, size_t n);
 
 /** Read the field of that name. */
 config_read_fn config_read_redis;

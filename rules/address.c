@@ -1,4 +1,4 @@
-#define _POSIX_C_SOURCE 200112L /* inet_ntop */
+#define _POSIX_C_SOURCE 200112L /* inet_ntop. NOLINT */
 
 #include "rules/address.h"
 

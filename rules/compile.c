@@ -692,24 +692,27 @@ static bool compile_plan(struct compiler *c, uint32_t rule,
     return true;
 }
 
+static bool compile_plans_of(struct compiler *c, uint32_t rule)
+{
+    const struct rules_ast_rule *from = &c->ast->rules[rule];
+    bool is_ok = true;
+
+    c->set->matchers[rule].has_plans = from->n_plans > 0;
+    for (uint32_t i = 0; is_ok && i < from->n_plans; i++) {
+        is_ok = compile_plan(c, rule, &from->plans[i]);
+    }
+    return is_ok;
+}
+
 static bool compile_plans(struct compiler *c)
 {
     struct rules_set *set = c->set;
+    bool is_ok = rules_table_init(&set->plans, &set->arena, plans_count(c->ast));
 
-    if (!rules_table_init(&set->plans, &set->arena, plans_count(c->ast))) {
-        return false;
+    for (uint32_t i = 0; is_ok && i < c->ast->n_rules; i++) {
+        is_ok = compile_plans_of(c, i);
     }
-    for (uint32_t i = 0; i < c->ast->n_rules; i++) {
-        const struct rules_ast_rule *from = &c->ast->rules[i];
-
-        set->matchers[i].has_plans = from->n_plans > 0;
-        for (uint32_t j = 0; j < from->n_plans; j++) {
-            if (!compile_plan(c, i, &from->plans[j])) {
-                return false;
-            }
-        }
-    }
-    return true;
+    return is_ok;
 }
 
 /** Receipts name limits by a part of their ids. */

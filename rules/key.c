@@ -77,6 +77,7 @@ uint32_t rules_key_draw(const char *rule, struct rules_bytes key)
     size_t n = 0;
 
     text[n++] = (uint8_t)name_len;
+    /* NOLINTNEXTLINE(bugprone-not-null-terminated-result): bytes, no text */
     memcpy(text + n, rule, name_len);
     n += name_len;
     text[n++] = (uint8_t)(key.len >> 8);

@@ -31,19 +31,23 @@ static struct rules_bytes name_bytes(const char *name)
     return (struct rules_bytes){(const uint8_t *)name, strlen(name)};
 }
 
+static void name_resolve(struct rules_parse *parse, const struct rules_table *names,
+                         struct rules_ast_override *override)
+{
+    override->rule = rules_table_find(names, 0, name_bytes(override->name));
+    if (override->rule == RULES_NONE) {
+        RULES_FAIL(parse, override->mark, rules_code_unknown_rule,
+                   "there is no rule '%.64s'", override->name);
+    }
+}
+
 static void names_resolve(struct rules_parse *parse, const struct rules_table *names)
 {
     struct rules_ast *ast = parse->ast;
 
     for (uint32_t i = 0; i < ast->n_rules; i++) {
         for (uint32_t j = 0; j < ast->rules[i].n_overrides; j++) {
-            struct rules_ast_override *override = &ast->rules[i].overrides[j];
-
-            override->rule = rules_table_find(names, 0, name_bytes(override->name));
-            if (override->rule == RULES_NONE) {
-                RULES_FAIL(parse, override->mark, rules_code_unknown_rule,
-                           "there is no rule '%.64s'", override->name);
-            }
+            name_resolve(parse, names, &ast->rules[i].overrides[j]);
         }
     }
 }

@@ -170,6 +170,28 @@ static bool is_suspicious(const uint8_t *p)
            || (p[-1] == '/' && (p[0] == '/' || p[0] == '.'));
 }
 
+/* Of a path longer than the lanes: the last ones lie over those before. */
+static bool has_suspicious_lanes(const uint8_t *p, size_t len)
+{
+    size_t last = len - sizeof(lanes);
+    lanes suspicious = lanes_suspicious(p + last);
+
+    for (size_t i = 1; i < last; i += sizeof(lanes)) {
+        suspicious |= lanes_suspicious(p + i);
+    }
+    return lanes_any(suspicious);
+}
+
+static bool has_suspicious_byte(const uint8_t *p, size_t len)
+{
+    for (size_t i = 1; i < len; i++) {
+        if (is_suspicious(p + i)) {
+            return true;
+        }
+    }
+    return false;
+}
+
 bool rules_path_is_normal(struct rules_bytes path)
 {
     const uint8_t *p = path.ptr;
@@ -178,22 +200,9 @@ bool rules_path_is_normal(struct rules_bytes path)
     if (len == 0 || len > RULES_PATH_BYTES_MAX || p[0] != '/') {
         return false;
     }
-    if (len > sizeof(lanes)) {
-        size_t last = len - sizeof(lanes);
-        lanes suspicious = lanes_suspicious(p + last);
-
-        for (size_t i = 1; i < last; i += sizeof(lanes)) {
-            suspicious |= lanes_suspicious(p + i);
-        }
-        if (lanes_any(suspicious)) {
-            return false;
-        }
-    } else {
-        for (size_t i = 1; i < len; i++) {
-            if (is_suspicious(p + i)) {
-                return false;
-            }
-        }
+    if (len > sizeof(lanes) ? has_suspicious_lanes(p, len)
+                            : has_suspicious_byte(p, len)) {
+        return false;
     }
     return len == 1 || p[len - 1] != '/';
 }

@@ -31,7 +31,7 @@ struct fake_seam {
     struct seam_call *calls[FAKE_SEAM_CALLS_MAX]; /* NULL: over */
 };
 
-void fake_seam_init(struct fake_seam *fake, struct instant now);
+void fake_seam_init(struct fake_seam *fake, struct instant at);
 
 /** Let time pass, and timers fire when they are due. */
 void fake_seam_pass(struct fake_seam *fake, int64_t us);
