@@ -341,9 +341,12 @@ static bool redis_finish(struct store *store)
     if (redis->finish_by.us == 0) {
         redis->finish_by = instant_add_us(now, REDIS_FINISH_US);
     }
-    return_all(redis);
+    bool is_late = instant_diff_us(now, redis->finish_by) >= 0;
+    if (!is_late) {
+        return_all(redis);
+    }
     return redis_store_n_under_way(store) == redis->prober.n_under_way
-           && (n_held(redis) == 0 || instant_diff_us(now, redis->finish_by) >= 0);
+           && (n_held(redis) == 0 || is_late);
 }
 
 static void redis_free(struct store *store)

@@ -267,7 +267,9 @@ static enum seam_error refusal(const struct flight *flight)
         return SEAM_ERROR_LOADING;
     }
     unsigned slot = host_slot(&flight->host->seam, flight->keys[0]);
-    return sim->node_of[slot] == flight->node ? SEAM_ERROR_NONE : SEAM_ERROR_MOVED;
+    bool is_here = sim->node_of[slot] == flight->node
+                   && sim->nodes[flight->node].health != SIM_MISTAKEN;
+    return is_here ? SEAM_ERROR_NONE : SEAM_ERROR_MOVED;
 }
 
 static void carry_out(struct flight *flight)

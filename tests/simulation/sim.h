@@ -34,6 +34,7 @@ enum sim_health {
     SIM_DOWN,    /* connections break, and are refused */
     SIM_STOPPED, /* answers nothing; what came meanwhile is carried out when it is up */
     SIM_FAILING, /* answers everything with an error */
+    SIM_MISTAKEN, /* says of every slot that another node has it */
     SIM_BABBLING, /* answers with what no script says */
 };
 

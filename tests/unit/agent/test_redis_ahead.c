@@ -334,6 +334,17 @@ static void a_stop_does_not_wait_long_for_a_redis_that_is_away(void **context)
                     REDIS_FINISH_US + FINISH_STEP_US);
 }
 
+static void a_stop_does_not_go_on_with_one_that_sends_it_elsewhere(void **context)
+{
+    (void)context;
+    hold_lease();
+    assert_true(ask_one(&synced, 10));
+    sim_set_health(f.sim, 0, SIM_MISTAKEN);
+    int64_t us = finish();
+    assert_in_range(us, REDIS_FINISH_US - FINISH_STEP_US,
+                    REDIS_FINISH_US + 2 * FINISH_STEP_US);
+}
+
 /* --- rules that change --- */
 
 static void a_reload_returns_what_is_held_and_leases_anew(void **context)
@@ -370,6 +381,7 @@ int main(void)
         TEST(a_stop_returns_what_comes_for_orders_under_way),
         TEST(a_stop_tells_what_was_charged_during_an_exchange),
         TEST(a_stop_does_not_wait_long_for_a_redis_that_is_away),
+        TEST(a_stop_does_not_go_on_with_one_that_sends_it_elsewhere),
         TEST(a_reload_returns_what_is_held_and_leases_anew),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
