@@ -10,9 +10,12 @@ void show_redis_nodes(struct health *health, FILE *out)
     (void)fprintf(out, "agents=%u\n", health_n_agents(health));
     for (unsigned i = 0; i < health_n_nodes(health); i++) {
         struct breaker_status status = health_status(health, i, now);
-        (void)fprintf(out, "node=%u breaker=%s cause=\"%s\" opened=%" PRIu64 "\n", i,
-                      breaker_state_text(status.state),
-                      breaker_cause_text(status.cause), status.n_opened);
+        (void)fprintf(out,
+                      "node=%u breaker=%s cause=\"%s\" opened=%" PRIu64
+                      " last_failure=\"%s\"\n",
+                      i, breaker_state_text(status.state),
+                      breaker_cause_text(status.cause), status.n_opened,
+                      health_failure(health, i));
     }
 }
 

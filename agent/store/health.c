@@ -141,13 +141,59 @@ uint64_t health_round_trips_us(const struct health *health)
     return atomic_load_explicit(&health->round_trips_us, memory_order_relaxed);
 }
 
+const char *health_failure(const struct health *health, unsigned node)
+{
+    const char *text = atomic_load_explicit(&health->failures[node],
+                                            memory_order_relaxed);
+    return text != NULL ? text : "none";
+}
+
+static const char *error_text(enum seam_error error)
+{
+    static const char *const texts[] = {
+        [SEAM_ERROR_NONE] = "an answer that was not understood",
+        [SEAM_ERROR_MOVED] = "a slot is elsewhere",
+        [SEAM_ERROR_TRYAGAIN] = "a slot is being moved",
+        [SEAM_ERROR_CLUSTER_DOWN] = "the cluster is down",
+        [SEAM_ERROR_LOADING] = "it loads its data, or has no primary",
+        [SEAM_ERROR_READ_ONLY] = "it is a replica",
+        [SEAM_ERROR_BUSY] = "a script keeps it busy",
+        [SEAM_ERROR_NO_SCRIPT] = "it does not keep our scripts",
+        [SEAM_ERROR_DENIED] = "the user may not do that",
+        [SEAM_ERROR_OUT_OF_MEMORY] = "its memory is full",
+        [SEAM_ERROR_NO_WRITES] = "its disk or its replicas are missing",
+        [SEAM_ERROR_WRONG_TYPE] = "a key holds something foreign",
+        [SEAM_ERROR_OTHER] = "an error",
+    };
+    return texts[error];
+}
+
+static void note_failure(struct health *health, const struct seam_call *call)
+{
+    static const char *const texts[] = {
+        [SEAM_TIMEOUT] = "no answer in time",
+        [SEAM_DOWN] = "no connection",
+        [SEAM_FULL] = "too many calls under way",
+        [SEAM_LOST] = "the connection ended",
+    };
+    if (call->outcome != SEAM_OK) {
+        const char *text = call->outcome == SEAM_ERROR ? error_text(call->error)
+                                                       : texts[call->outcome];
+        atomic_store_explicit(&health->failures[call->node], text,
+                              memory_order_relaxed);
+    }
+}
+
 static void log_change(struct health *health, unsigned node, struct instant now)
 {
     struct breaker_status status = breaker_read(&health->breakers[node], now);
     if (status.state == BREAKER_OPEN) {
-        log_warning("Redis node %u is not asked any more (%s): the rules' "
+        bool has_failed = status.cause == BREAKER_FAILURES_ONLY
+                          || status.cause == BREAKER_HALF_FAILED;
+        log_warning("Redis node %u is not asked any more (%s%s%s): the rules' "
                     "on_store_failure decides",
-                    node, breaker_cause_text(status.cause));
+                    node, breaker_cause_text(status.cause), has_failed ? ": " : "",
+                    has_failed ? health_failure(health, node) : "");
     } else {
         log_info("Redis node %u is asked again", node);
     }
@@ -240,6 +286,7 @@ void health_report(struct health *health, const struct seam_call *call,
         return;
     }
     note_node(health, call->node);
+    note_failure(health, call);
     int result = result_of(health, call);
     if (result == BREAKER_GOOD) {
         atomic_store_explicit(&health->is_proven[call->node], true,
@@ -255,11 +302,13 @@ void health_report(struct health *health, const struct seam_call *call,
 void health_report_probe(struct health *health, const struct seam_call *call,
                          struct instant now)
 {
-    if (call->node < SEAM_NODES_MAX
-        && breaker_report_probe(&health->breakers[call->node], now,
-                                call->outcome == SEAM_OK ? BREAKER_GOOD
-                                                         : BREAKER_FAILED,
-                                call->round_trip_us)) {
+    if (call->node >= SEAM_NODES_MAX) {
+        return;
+    }
+    note_failure(health, call);
+    if (breaker_report_probe(&health->breakers[call->node], now,
+                             call->outcome == SEAM_OK ? BREAKER_GOOD : BREAKER_FAILED,
+                             call->round_trip_us)) {
         log_change(health, call->node, now);
     }
 }

@@ -48,7 +48,8 @@ enum {
 
 struct health {
     struct breaker breakers[SEAM_NODES_MAX];
-    _Atomic bool is_proven[SEAM_NODES_MAX]; /* has answered, ever */
+    _Atomic bool is_proven[SEAM_NODES_MAX];         /* has answered, ever */
+    _Atomic(const char *) failures[SEAM_NODES_MAX]; /* the last one; NULL: none yet */
     _Atomic unsigned n_nodes;     /* of Redis that were asked: numbers below it */
     _Atomic unsigned n_agents;    /* that share the traffic; at least 1 */
     _Atomic bool is_agents_heard; /* from Redis */
@@ -114,6 +115,9 @@ unsigned health_n_nodes(const struct health *health);
 /** Whether the caller is to probe a node now. */
 MUST_USE bool health_wants_probe(struct health *health, unsigned node,
                                  struct instant now, uint32_t draw);
+
+/** What the last call of a node that failed ended with, in words. */
+const char *health_failure(const struct health *health, unsigned node);
 
 /** Why a node is not asked. */
 bool health_is_slow(struct health *health, unsigned node, struct instant now);
