@@ -33,6 +33,8 @@ enum {
     SIGNALS_HANDLED = 5,
     DESCRIPTORS_RESERVED = 32, /* standard ones, listeners, the main loop, files read */
     DESCRIPTORS_A_WORKER = 4,
+    CLUSTER_NODES =
+        16, /* where there are more, what they need is taken from connections */
 };
 
 /* Everything that lives as long as the daemon. */
@@ -105,8 +107,15 @@ static void on_ignored(struct ev_loop *loop, struct ev_signal *signal, int event
                 sigabbrev_np(signal->signum));
 }
 
+/* A worker has a connection to each node, the scout one. */
+static rlim_t descriptors_of_redis(const struct config *config)
+{
+    rlim_t n_nodes = config->redis.mode == REDIS_CLUSTER ? CLUSTER_NODES : 1;
+    return config->redis.is_given ? 1 + n_nodes * config->n_workers : 0;
+}
+
 /* As many descriptors as we are allowed: each connection is one. The rest is for the
- * runtime sockets and their clients, listeners, and what event loops need. Answers how
+ * runtime sockets and their clients, listeners, Redis, and what event loops need. Answers how
  * many connections there can be; 0, with a log line, when that is none. */
 static unsigned raise_descriptors(const struct config *config)
 {
@@ -117,7 +126,8 @@ static unsigned raise_descriptors(const struct config *config)
     limit.rlim_cur = limit.rlim_max;
     (void)setrlimit(RLIMIT_NOFILE, &limit);
     rlim_t reserved = DESCRIPTORS_RESERVED + config->n_workers * DESCRIPTORS_A_WORKER
-                      + config->n_runtimes * RUNTIME_CLIENTS_MAX;
+                      + config->n_runtimes * RUNTIME_CLIENTS_MAX
+                      + descriptors_of_redis(config);
     if (limit.rlim_max <= reserved) {
         log_error(
             "only %ju descriptors are allowed: raise LimitNOFILE, or ulimit -n, to "

@@ -23,7 +23,8 @@ static const char rules[] = "tests/golden/rules/readme.yaml";
 
 static char dir[] = "/tmp/test_daemon.XXXXXX";
 static struct config config;
-static int raised; /* in the middle of the start; 0: none */
+static rlim_t n_allowed; /* descriptors; 0: as many as there are */
+static int raised;       /* in the middle of the start; 0: none */
 
 /* In the place of the library's: the start comes by here, and goes on for long. */
 int getrlimit(__rlimit_resource_t resource, struct rlimit *limit)
@@ -31,7 +32,9 @@ int getrlimit(__rlimit_resource_t resource, struct rlimit *limit)
     if (raised != 0) {
         assert_int_equal(raise(raised), 0);
     }
-    return (int)syscall(SYS_getrlimit, resource, limit);
+    int rc = (int)syscall(SYS_getrlimit, resource, limit);
+    limit->rlim_max = n_allowed != 0 ? n_allowed : limit->rlim_max;
+    return rc;
 }
 
 static int set_up(void **context)
@@ -90,6 +93,30 @@ static int run_daemon(char *logged, size_t size)
     return status;
 }
 
+static void expect_connections(const char *how_many)
+{
+    static char logged[8192];
+    assert_int_equal(run_daemon(logged, sizeof(logged)), EXIT_SUCCESS);
+    if (strstr(logged, how_many) == NULL) {
+        fail_msg("no \"%s\" in: %s", how_many, logged);
+    }
+}
+
+static void what_redis_needs_is_not_for_connections(void **context)
+{
+    (void)context;
+    n_allowed = 100;
+    expect_connections("no more than 60 connections");
+    config.redis.is_given = true;
+    config.redis.n_endpoints = 1;
+    assert_true(endpoint_parse(&config.redis.endpoints[0], "127.0.0.1:1"));
+    expect_connections("no more than 57 connections");
+    config.redis.mode = REDIS_CLUSTER;
+    expect_connections("no more than 27 connections");
+    config.redis = (struct config_redis){.is_given = false};
+    n_allowed = 0;
+}
+
 static void signals_during_the_start_end_nobody(void **context)
 {
     (void)context;
@@ -115,6 +142,7 @@ static void sigterm_during_the_start_ends_it(void **context)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_redis_needs_is_not_for_connections),
         cmocka_unit_test(signals_during_the_start_end_nobody),
         cmocka_unit_test(sigterm_during_the_start_ends_it),
     };
