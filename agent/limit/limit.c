@@ -64,6 +64,26 @@ void limit_merge(const struct limit *limit, struct limit_state *state,
     NEVER("algorithm");
 }
 
+static bool is_bucket(const struct limit *limit)
+{
+    return limit->algorithm == LIMIT_TOKEN_BUCKET
+           || limit->algorithm == LIMIT_LEAKY_BUCKET;
+}
+
+void limit_forget(const struct limit *limit, int64_t cost, struct limit_answer *answer)
+{
+    int64_t remaining = answer->remaining + cost;
+    answer->remaining = remaining < limit->size ? remaining : limit->size;
+    if (limit->algorithm != LIMIT_LEAKY_BUCKET && remaining >= limit->size) {
+        answer->reset_us = 0;
+    } else if (is_bucket(limit) && limit->requests > 0
+               && answer->reset_us <= LIMIT_WAIT_US_MAX - limit->tick_us) {
+        int64_t ticks = cost * limit->per_ticks / limit->requests;
+        int64_t reset_us = answer->reset_us - limit_ticks_to_us(limit, ticks);
+        answer->reset_us = reset_us > 0 ? reset_us : 0;
+    }
+}
+
 int64_t limit_place(const struct limit *limit, const struct limit_state *state)
 {
     switch (limit->algorithm) {
@@ -95,12 +115,6 @@ bool limit_settle(const struct limit *limit, struct limit_state *state,
         break;
     }
     NEVER("algorithm");
-}
-
-static bool is_bucket(const struct limit *limit)
-{
-    return limit->algorithm == LIMIT_TOKEN_BUCKET
-           || limit->algorithm == LIMIT_LEAKY_BUCKET;
 }
 
 /* A bucket's w is the time to fill it, where that is a whole number of seconds (and not

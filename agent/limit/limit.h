@@ -113,6 +113,15 @@ bool limit_take(const struct limit *limit, struct limit_state *state,
                 struct instant now, int64_t cost, struct limit_answer *answer);
 
 /**
+ * Make the answer to a charge what it would be without that. Of a bucket reset may be a tick
+ * too late; of a window that is not empty then, it stays: one window too late, if that charge
+ * was the only one in its window.
+ *
+ * @param cost  which was allowed
+ */
+void limit_forget(const struct limit *limit, int64_t cost, struct limit_answer *answer);
+
+/**
  * Add to one counter what another of the same limit has counted, each for a part of the
  * same requests: a successor and its predecessor. A window's counts are added by its
  * number, which is exact. A bucket's levels are added as they stand at the later of the

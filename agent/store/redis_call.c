@@ -218,10 +218,12 @@ static void give_back_spent(struct redis_store *redis, struct store_take *take,
     for (; mask != 0; mask &= mask - 1) {
         unsigned i = (unsigned)__builtin_ctz(mask);
         struct store_charge *charge = &take->charges[i];
+        int64_t reset_us = charge->answer.reset_us; /* of what Redis has, as ever */
         if ((gone >> i & 1) != 0) {
             settle_charge(&redis->store, take, charge);
         }
         store_forget_charge(charge);
+        charge->answer.reset_us = reset_us;
     }
 }
 

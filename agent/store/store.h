@@ -106,9 +106,8 @@ struct store_charge {
 /** What was charged has been given back: answered as if it had not been. */
 static inline void store_forget_charge(struct store_charge *charge)
 {
-    int64_t left = charge->answer.remaining + charge->cost;
     charge->is_charged = false;
-    charge->answer.remaining = left < charge->limit->size ? left : charge->limit->size;
+    limit_forget(charge->limit, charge->cost, &charge->answer);
 }
 
 struct store_take;

@@ -497,10 +497,50 @@ static void clock_stepped_back_gives_one_size_more_and_locks_nobody_out(void **c
     }
 }
 
+/* What an answer is to be once its charge is given back, against the state before it. */
+static void forget_a_charge(struct prng *prng, const struct limit *limit)
+{
+    struct limit_state state = {0};
+    struct instant now = {START_US};
+    int64_t late_us = is_window(limit) ? per_us_of(limit) : limit->tick_us;
+    for (int i = 0; i < 20; i++) {
+        struct limit_answer answer;
+        struct limit_answer before;
+        int64_t cost = 1 + (int64_t)prng_below(prng, (uint64_t)limit->size);
+        now = instant_add_us(now,
+                             (int64_t)prng_below(prng, (uint64_t)per_us_of(limit)));
+        (void)limit_take(limit, &state, now, 0, &before);
+        if (!limit_take(limit, &state, now, cost, &answer)) {
+            continue;
+        }
+        bool is_cut = answer.reset_us > LIMIT_WAIT_US_MAX - limit->tick_us;
+        limit_forget(limit, cost, &answer);
+        assert_int_equal(answer.remaining, before.remaining);
+        assert_true(answer.reset_us >= before.reset_us);
+        assert_true(is_cut || answer.reset_us <= before.reset_us + late_us);
+        assert_true(!is_window(limit) || before.reset_us > 0 || answer.reset_us == 0);
+    }
+}
+
+static void a_charge_that_is_given_back_leaves_no_trace_in_the_answer(void **context)
+{
+    (void)context;
+    uint64_t seed = prng_seed(20261201);
+    print_message("SEED=%llu\n", (unsigned long long)seed);
+    struct prng prng;
+    prng_init(&prng, seed);
+    for (int i = 0; i < prng_traces(TRACES); i++) {
+        struct limit limit;
+        make_limit(&prng, &limit);
+        forget_a_charge(&prng, &limit);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(clock_stepped_back_gives_one_size_more_and_locks_nobody_out),
+        cmocka_unit_test(a_charge_that_is_given_back_leaves_no_trace_in_the_answer),
         cmocka_unit_test(traces_agree_with_the_model_and_keep_the_bounds),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

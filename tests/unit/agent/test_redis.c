@@ -154,6 +154,7 @@ static void a_refusal_in_redis_gives_the_local_charge_back(void **context)
     assert_false(request.take.is_allowed);
     assert_false(request.take.charges[0].is_charged);
     assert_int_equal(request.take.charges[0].answer.remaining, 10);
+    assert_int_equal(request.take.charges[0].answer.reset_us, 0); /* as if untouched */
     assert_int_equal(left_here(&local, "a"), 10);
 }
 
@@ -173,6 +174,7 @@ static void slots_are_asked_at_once_and_given_back(void **context)
     assert_int_equal(left(&ten, "a"), 10);
     assert_int_equal(left(&ten, "b"), 10);
     assert_int_equal(request.take.charges[0].answer.remaining, 10);
+    assert_int_equal(request.take.charges[0].answer.reset_us, 0);
 }
 
 /* The answer comes when the slowest of those is there that are waited for. */
@@ -487,6 +489,7 @@ static void a_peek_changes_nothing(void **context)
     assert_false(request.take.is_allowed);
     assert_int_equal(request.take.held[0].remaining, 6);
     assert_int_equal(request.take.charges[1].answer.remaining, 10); /* given back */
+    assert_int_equal(request.take.charges[1].answer.reset_us, 0);
     assert_int_equal(left(&ten, "a"), 6);
     assert_int_equal(left_here(&local, "a"), 10);
 }
