@@ -137,8 +137,19 @@ struct inheritance *takeover_inheritance(struct takeover *takeover)
     return &takeover->inheritance;
 }
 
-/* Nothing more comes: all there is, is this agent's. */
-static void finish(struct takeover *takeover)
+/* Files of sockets are this agent's from now on. */
+static void own_files(struct takeover *takeover)
+{
+    const struct takeover_parts *parts = &takeover->parts;
+    server_own_files(parts->server, true);
+    for (unsigned i = 0; i < parts->n_runtimes; i++) {
+        runtime_own_file(parts->runtimes[i], true);
+    }
+}
+
+/* Nothing more comes. Where the agent before has ended, all there is is this agent's; else it
+ * may go on, and then needs the files of its sockets. */
+static void finish(struct takeover *takeover, bool is_alone)
 {
     const struct takeover_parts *parts = &takeover->parts;
     ev_io_stop(parts->loop, &takeover->io);
@@ -147,20 +158,19 @@ static void finish(struct takeover *takeover)
     (void)close(takeover->channel_fd);
     takeover->channel_fd = -1;
     server_reserve(parts->server, 0);
-    server_own_files(parts->server, true);
-    for (unsigned i = 0; i < parts->n_runtimes; i++) {
-        runtime_own_file(parts->runtimes[i], true);
+    if (is_alone) {
+        own_files(takeover);
     }
-    inheritance_close(&takeover->inheritance, true);
+    inheritance_close(&takeover->inheritance, is_alone);
     parts->over(parts->context);
 }
 
-static void finish_early(struct takeover *takeover, const char *why)
+static void finish_early(struct takeover *takeover, bool is_alone, const char *why)
 {
     log_warning("upgrade: %s; serving with what it gave: connections %u, counters %ju",
                 why, takeover->taken.n_connections,
                 (uintmax_t)takeover->taken.n_counters);
-    finish(takeover);
+    finish(takeover, is_alone);
 }
 
 static bool take_number(struct takeover *takeover, const struct channel_packet *packet)
@@ -253,9 +263,9 @@ static bool take(struct takeover *takeover, const struct channel_packet *packet)
 static void on_ended(struct takeover *takeover)
 {
     if (takeover->is_complete) {
-        finish(takeover);
+        finish(takeover, true);
     } else {
-        finish_early(takeover, "the agent before ended too early");
+        finish_early(takeover, true, "the agent before ended too early");
     }
 }
 
@@ -269,7 +279,7 @@ static bool take_next(struct takeover *takeover)
         if (take(takeover, &packet)) {
             return true;
         }
-        finish_early(takeover, "the agent before cannot be understood");
+        finish_early(takeover, false, "the agent before cannot be understood");
         return false;
     case CHANNEL_LATER:
         return false;
@@ -277,7 +287,7 @@ static bool take_next(struct takeover *takeover)
         on_ended(takeover);
         return false;
     case CHANNEL_BAD:
-        finish_early(takeover, "the agent before sent what is no packet");
+        finish_early(takeover, false, "the agent before sent what is no packet");
         return false;
     }
     NEVER("a channel's status");
@@ -296,7 +306,7 @@ static void on_stop_deadline(struct ev_loop *loop, struct ev_timer *timer, int e
 {
     (void)loop;
     (void)events;
-    finish_early(CONTAINER_OF(timer, struct takeover, stop_deadline),
+    finish_early(CONTAINER_OF(timer, struct takeover, stop_deadline), false,
                  "the agent before does not come to an end");
 }
 
@@ -310,7 +320,7 @@ void takeover_begin(struct takeover *takeover, const struct takeover_parts *part
     /* How many come is not known yet; until then all is accepted by the one before. */
     server_reserve(parts->server, SERVER_CONNECTIONS_MAX);
     if (channel_send(takeover->channel_fd, CHANNEL_READY, NULL, 0, -1) != CHANNEL_OK) {
-        finish_early(takeover, "the agent before is gone");
+        finish_early(takeover, true, "the agent before is gone");
     }
 }
 

@@ -5,14 +5,17 @@
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 
 #include <cmocka.h>
@@ -60,6 +63,17 @@ static uint8_t buf[CHANNEL_BYTES_MAX];
 static struct channel_packet packet;
 static struct spop_client client;
 static struct spop_client other;
+
+/* How far the clocks are ahead: nobody waits here for seconds to pass. */
+static _Atomic int64_t ahead_s;
+
+/* In place of libc's, for libev too. */
+int clock_gettime(clockid_t id, struct timespec *ts)
+{
+    long rc = syscall(SYS_clock_gettime, id, ts);
+    ts->tv_sec += ahead_s;
+    return (int)rc;
+}
 
 static void on_sending(void *context)
 {
@@ -542,11 +556,13 @@ static void hellos_that_are_none_are_refused(void **context)
 }
 
 /* An agent that has received its first packets and serves. */
-static struct takeover *begin_takeover(void)
+static struct takeover *begin_takeover_of(const struct listening *listening)
 {
     struct takeover *takeover = NULL;
     open_channel();
-    send_hello(UPGRADE_VERSION, 0, sizeof(struct upgrade_hello));
+    send_hello(UPGRADE_VERSION, listening != NULL, sizeof(struct upgrade_hello));
+    assert_true(listening == NULL
+                || inheritance_send(f.ends[0], f.text, listening) == CHANNEL_OK);
     assert_true(open_takeover(&takeover));
     assert_memory_equal(takeover_hello(takeover)->store_secret, store_secret,
                         sizeof(store_secret));
@@ -565,6 +581,11 @@ static struct takeover *begin_takeover(void)
     assert_int_equal(channel_receive(f.ends[0], buf, sizeof(buf), &packet), CHANNEL_OK);
     assert_int_equal(packet.type, CHANNEL_READY);
     return takeover;
+}
+
+static struct takeover *begin_takeover(void)
+{
+    return begin_takeover_of(NULL);
 }
 
 static void send_number(uint32_t n)
@@ -750,6 +771,33 @@ static void stops_when_it_has_all(void **context)
     takeover_close(takeover);
 }
 
+/* An agent before that hangs may go on, by the sockets that it has. */
+static void who_hangs_keeps_the_files_of_its_sockets(void **context)
+{
+    (void)context;
+    for (int is_ended = 0; is_ended < 2; is_ended++) {
+        char error[ADDRESS_ERROR_BYTES_MAX];
+        struct listening before;
+        assert_true(address_listen(&f.address, &before, error));
+        struct takeover *takeover = begin_takeover_of(&before);
+        f.n_over = 0;
+        assert_false(takeover_may_stop(takeover));
+        if (is_ended) {
+            close_end();
+        } else {
+            ahead_s += UPGRADE_WAIT_S + 1;
+        }
+        for (int i = 0; i < 2000 && f.n_over == 0; i++) {
+            turn();
+        }
+        assert_int_equal(f.n_over, 1);
+        takeover_close(takeover);
+        stop_server();
+        assert_int_equal(access(f.path, F_OK), is_ended ? -1 : 0);
+        address_unlisten(&before);
+    }
+}
+
 int main(int argc, char **argv)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -767,6 +815,7 @@ int main(int argc, char **argv)
         TEST(nonsense_ends_it),
         TEST(the_agent_before_dies),
         TEST(stops_when_it_has_all),
+        TEST(who_hangs_keeps_the_files_of_its_sockets),
     };
     if (argc == 3 && strcmp(argv[1], be_successor) == 0) {
         return succeed(argv[2]);
