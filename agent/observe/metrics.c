@@ -49,15 +49,33 @@ static void print_head(FILE *out, const char *name, const char *type, const char
     (void)fprintf(out, "# TYPE " METRICS_PREFIX "%s %s\n", name, type);
 }
 
-static void print_limit(const struct metrics_source *source, FILE *out, uint32_t idx)
+/* Limits from `idx` up to `end`, as one. */
+static void print_limits(const struct metrics_source *source, FILE *out,
+                         const char *name, uint32_t idx, uint32_t end)
 {
     for (unsigned outcome = 0; outcome < OUTCOMES_N; outcome++) {
-        uint64_t sum = metrics_sum_outcome(source, idx, (enum outcome)outcome);
+        uint64_t sum = 0;
+        for (uint32_t i = idx; i < end; i++) {
+            sum += metrics_sum_outcome(source, i, (enum outcome)outcome);
+        }
         (void)fprintf(out,
                       METRICS_PREFIX
                       "decisions_total{limit=\"%s\",outcome=\"%s\"} %" PRIu64 "\n",
-                      source->limit_name(source->limit_context, idx),
-                      outcome_labels[outcome], sum);
+                      name, outcome_labels[outcome], sum);
+    }
+}
+
+static void print_decisions(const struct metrics_source *source, FILE *out)
+{
+    uint32_t n_limits = source->counters[0]->n_limits;
+    uint32_t n_shown = n_limits < METRICS_LIMITS_MAX ? n_limits : METRICS_LIMITS_MAX;
+    print_head(out, "decisions_total", "counter", "Decisions by limit and outcome");
+    for (uint32_t idx = 0; idx < n_shown; idx++) {
+        print_limits(source, out, source->limit_name(source->limit_context, idx), idx,
+                     idx + 1);
+    }
+    if (n_shown < n_limits) {
+        print_limits(source, out, METRICS_OTHER_LIMITS, n_shown, n_limits);
     }
 }
 
@@ -68,10 +86,7 @@ void metrics_print(const struct metrics_source *source, FILE *out)
         (void)fprintf(out, METRICS_PREFIX "%s %" PRIu64 "\n", counter_texts[i].metric,
                       metrics_sum(source, (enum counter)i));
     }
-    print_head(out, "decisions_total", "counter", "Decisions by limit and outcome");
-    for (uint32_t idx = 0; idx < source->counters[0]->n_limits; idx++) {
-        print_limit(source, out, idx);
-    }
+    print_decisions(source, out);
 }
 
 void metrics_print_one(FILE *out, const char *name, const char *type, const char *help,

@@ -2,10 +2,12 @@
  * @file agent/observe/metrics.h  Counters as text.
  *
  * Model:     adds up the threads' blocks and prints the Prometheus exposition format.
- *            Labels come from the rules only, never from a client.
+ *            Labels come from the rules only, never from a client; where there are many
+ *            limits, the later ones are told as one, so that series stay bounded.
  * Ownership: none.
  * Threads:   any; the counters go on meanwhile.
  * Errors:    those of the stream.
+ * Limits:    METRICS_LIMITS_MAX limits with series of their own.
  */
 #ifndef AGENT_OBSERVE_METRICS_H
 #define AGENT_OBSERVE_METRICS_H
@@ -13,6 +15,14 @@
 #include <stdio.h>
 
 #include "agent/observe/counters.h"
+
+enum {
+    METRICS_LIMITS_MAX =
+        900 /* each with OUTCOMES_N series: with all others below 5 000 */
+};
+
+/** The label of all limits that have no series of their own; no limit is called so. */
+#define METRICS_OTHER_LIMITS "*"
 
 /** @return the name of the limit `idx`, as given to metrics_print */
 typedef const char *metrics_limit_name_fn(const void *context, uint32_t idx);

@@ -64,10 +64,66 @@ static void blocks_of_all_workers_add_up(void **context)
     counters_free(NULL);
 }
 
+static const char *any_name(const void *context, uint32_t idx)
+{
+    static char name[16];
+    (void)context;
+    (void)snprintf(name, sizeof(name), "l%u", (unsigned)idx);
+    return name;
+}
+
+static unsigned count_lines(const char *text, const char *start)
+{
+    unsigned n = 0;
+    for (const char *at = text; (at = strstr(at, start)) != NULL; at++) {
+        n += at == text || at[-1] == '\n';
+    }
+    return n;
+}
+
+/* However many limits there are: none is lost in the sum. */
+static void series_are_bounded(void **context)
+{
+    (void)context;
+    for (uint32_t more = 0; more < 3; more++) {
+        uint32_t n_limits = METRICS_LIMITS_MAX + more;
+        struct counters *counters = counters_new(n_limits);
+        struct metrics_source source = {.counters = &counters,
+                                        .n_counters = 1,
+                                        .limit_name = any_name};
+        char *text = NULL;
+        size_t len = 0;
+        assert_non_null(counters);
+        for (uint32_t i = 0; i < n_limits; i++) {
+            counter_outcome(counters, i, OUTCOME_REFUSED);
+        }
+        FILE *out = open_memstream(&text, &len);
+        assert_non_null(out);
+        metrics_print(&source, out);
+        (void)fclose(out);
+        assert_has_line(text, "{limit=\"l899\",outcome=\"refused\"} 1\n");
+        assert_int_equal(count_lines(text, "spoa_ratelimit_decisions_total{"),
+                         OUTCOMES_N * (METRICS_LIMITS_MAX + (more > 0)));
+        assert_true(count_lines(text, "spoa_ratelimit_") < 4900); /* others come too */
+        assert_null(strstr(text, "\"l900\""));
+        if (more > 0) {
+            char line[64];
+            (void)snprintf(line, sizeof(line), "{limit=\"*\",outcome=\"refused\"} %u\n",
+                           (unsigned)more);
+            assert_has_line(text, line);
+        } else {
+            assert_null(strstr(text, "\"*\""));
+        }
+        free(text);
+        counters_free(counters);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(blocks_of_all_workers_add_up),
+        cmocka_unit_test(series_are_bounded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
