@@ -239,10 +239,28 @@ static bool start_state(struct daemon *daemon)
     return daemon->has_periodic_state;
 }
 
+/* One line: what is served, and where. */
+static void describe(const struct daemon *daemon, char *line, size_t size)
+{
+    int len = snprintf(line, size, "domain %s, %" PRIu32 " rules, %u workers, on",
+                       rulebook_set(daemon->rulebook)->domain,
+                       rules_set_n_rules(rulebook_set(daemon->rulebook)->rules),
+                       daemon->config->n_workers);
+    for (unsigned i = 0; i < daemon->config->n_listen; i++) {
+        ENSURE(len > 0 && (size_t)len < size);
+        len += snprintf(line + len, size - (size_t)len, " %s",
+                        daemon->config->listen[i].text);
+    }
+}
+
 /* Once begun, periodic snapshots go on: what is counted by long limits is still there. */
 static void on_rules_changed(void *context)
 {
-    (void)start_state(context); /* says so when it cannot */
+    struct daemon *daemon = context;
+    char line[SERVICE_STATUS_BYTES_MAX];
+    describe(daemon, line, sizeof(line));
+    service_tell(&daemon->service, line);
+    (void)start_state(daemon); /* says so when it cannot */
 }
 
 static void on_reload(struct ev_loop *loop, struct ev_signal *signal, int events)
@@ -507,20 +525,6 @@ static void daemon_release(struct daemon *daemon, bool has_counters)
     rulebook_free(daemon->rulebook);
     stores_close(&daemon->stores);
     store_free(daemon->store);
-}
-
-/* One line: what is served, and where. */
-static void describe(const struct daemon *daemon, char *line, size_t size)
-{
-    int len = snprintf(line, size, "domain %s, %" PRIu32 " rules, %u workers, on",
-                       rulebook_set(daemon->rulebook)->domain,
-                       rules_set_n_rules(rulebook_set(daemon->rulebook)->rules),
-                       daemon->config->n_workers);
-    for (unsigned i = 0; i < daemon->config->n_listen; i++) {
-        ENSURE(len > 0 && (size_t)len < size);
-        len += snprintf(line + len, size - (size_t)len, " %s",
-                        daemon->config->listen[i].text);
-    }
 }
 
 static void say_ready(struct daemon *daemon)

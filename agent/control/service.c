@@ -70,8 +70,18 @@ void service_ready(struct service *service, const char *status)
     char state[sizeof(ready) + SERVICE_STATUS_BYTES_MAX];
     (void)snprintf(state, sizeof(state), "%s%s", ready, status);
     notify(service, state);
+    service->is_ready = true;
     if (service->watchdog_us > 0) {
         ev_timer_start(service->loop, &service->watchdog);
+    }
+}
+
+void service_tell(const struct service *service, const char *status)
+{
+    char state[sizeof("STATUS=") + SERVICE_STATUS_BYTES_MAX];
+    if (service->is_ready) {
+        (void)snprintf(state, sizeof(state), "STATUS=%s", status);
+        notify(service, state);
     }
 }
 

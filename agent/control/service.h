@@ -33,6 +33,7 @@ struct service {
     uint64_t watchdog_us; /* the unit's period; 0: it has none */
     service_alive_fn *is_alive;
     void *context;
+    bool is_ready;
     bool is_handed_over;
 };
 
@@ -45,6 +46,9 @@ void service_init(struct service *service, struct ev_loop *loop,
 
 /** READY=1, a line that says what is served, and the watchdog from now on. */
 void service_ready(struct service *service, const char *status);
+
+/** Another line that says what is served; nothing before it was said once. */
+void service_tell(const struct service *service, const char *status);
 
 /** Feed the watchdog if it is due, where the loop does not turn for long. */
 void service_feed(struct service *service);

@@ -101,6 +101,22 @@ static void says_ready_and_what_is_served(void **context)
     service_fini(&f.service);
 }
 
+static void another_status_is_told_once_it_is_ready(void **context)
+{
+    (void)context;
+    begin();
+    service_tell(&f.service, "too early");
+    assert_string_equal(hear(), "");
+    service_ready(&f.service, "3 rules");
+    (void)hear();
+    service_tell(&f.service, "4 rules");
+    assert_string_equal(hear(), "STATUS=4 rules");
+    service_hand_over(&f.service, 42);
+    (void)hear();
+    service_tell(&f.service, "too late");
+    assert_string_equal(hear(), "");
+}
+
 static void long_status_is_cut(void **context)
 {
     (void)context;
@@ -223,6 +239,7 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
         TEST(says_ready_and_what_is_served),
+        TEST(another_status_is_told_once_it_is_ready),
         TEST(long_status_is_cut),
         TEST(feeds_the_watchdog_while_alive),
         TEST(feeds_without_the_loop_when_it_is_due),
