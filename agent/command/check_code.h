@@ -27,6 +27,7 @@
     X(spoe_request_only, "spoe-request-only") \
     X(spoe_syntax, "spoe-syntax")             \
     X(spoe_timeout, "spoe-timeout")           \
+    X(unknown_plan, "unknown-plan")           \
     X(unreadable, "unreadable")
 
 #define CHECK_CODE_DECLARE(name, text) extern const char check_code_##name[];

@@ -7,6 +7,7 @@
 #include "agent/clock.h"
 #include "agent/command/check.h"
 #include "agent/command/check_code.h"
+#include "agent/command/check_plans.h"
 #include "agent/command/check_spoe.h"
 #include "agent/file.h"
 
@@ -114,7 +115,10 @@ static bool find_in_clients(struct check *check)
         text,
         ast->clients.slot == RULES_SLOT_IP ? RULES_CLIENTS_ADDRESS : RULES_CLIENTS_TEXT,
         file->diags);
-    check->n_clients = clients != NULL ? rules_clients_count(clients) : 0;
+    if (clients != NULL) {
+        check->n_clients = rules_clients_count(clients);
+        check_plans_find(check->file, clients, check->files[CHECK_RULES].diags);
+    }
     rules_clients_free(clients);
     return true;
 }
