@@ -46,13 +46,6 @@ static void set_fault(struct load *load, const struct load_key *key, const char 
     }
 }
 
-static bool is_by_policy(const struct wire_ack *ack)
-{
-    return wire_ack_is(ack, "reason", "store_down")
-           || wire_ack_is(ack, "reason", "store_slow")
-           || wire_ack_is(ack, "reason", "deadline");
-}
-
 static void check_policy(struct load *load, struct load_key *key,
                          const struct wire_ack *ack)
 {
@@ -106,7 +99,7 @@ static bool take_answer(struct load *load, struct instant from)
     }
     histogram_add(&load->waits, (uint64_t)instant_diff_us(clock_now(), from));
     struct load_key *key = &load->keys[ack.stream_id - 1];
-    if (is_by_policy(&ack)) {
+    if (wire_ack_is_by_policy(&ack)) {
         check_policy(load, key, &ack);
     } else {
         check_count(load, key, &ack);

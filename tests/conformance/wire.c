@@ -553,3 +553,10 @@ bool wire_ack_is(const struct wire_ack *ack, const char *name, const char *text)
     return action != NULL && action->text_len == strlen(text)
            && memcmp(action->text, text, action->text_len) == 0;
 }
+
+bool wire_ack_is_by_policy(const struct wire_ack *ack)
+{
+    return wire_ack_is(ack, "reason", "store_down")
+           || wire_ack_is(ack, "reason", "store_slow")
+           || wire_ack_is(ack, "reason", "deadline");
+}

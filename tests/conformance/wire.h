@@ -168,4 +168,7 @@ const char *wire_read_ack(const uint8_t *bytes, size_t len, size_t agreed_size,
 int64_t wire_ack_number(const struct wire_ack *ack, const char *name);
 bool wire_ack_is(const struct wire_ack *ack, const char *name, const char *text);
 
+/** Whether a policy answered in place of Redis. */
+bool wire_ack_is_by_policy(const struct wire_ack *ack);
+
 #endif
