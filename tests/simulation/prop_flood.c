@@ -1,10 +1,12 @@
-/* One key far over its limit, asked for on several hosts at once. Of each flood, over links whose
- * round trip is less than a quarter of the time that calls have:
+/* One key far over its limit, asked for on several hosts at once, by `store: redis` or by
+ * `store: lease`. Of each flood, over links whose round trip is less than a quarter of the
+ * time that calls have:
  *
  * - Redis is asked at most (hosts + 1) times for each request that it admits, and once a
  *   second by each host; beside what was under way when a host heard its first refusal.
  * - It admits what one counter does that is asked for all of them, but for one in twenty and
  *   two: what is refused without asking takes nothing from anybody.
+ * - Leases are asked for no more often than what they bring and the pause after none allow.
  * - Each request is decided by Redis, by its deadline.
  *
  * SEED=n begins with that seed; TRACES=1 tries that one only. */
@@ -52,6 +54,7 @@ static struct {
     uint64_t n_asked_all;
     uint64_t n_calls_all;
     uint64_t n_admitted_all;
+    uint64_t n_orders_all;
 } t;
 
 static uint64_t below(uint64_t n)
@@ -95,15 +98,17 @@ static void ask(void)
 
 static void make_world(void)
 {
-    int64_t rate = 2 + (int64_t)below(200);
+    bool is_leased = below(2) == 0;
+    int64_t rate = 2 + (int64_t)below(is_leased ? 2000 : 200);
     const struct limit limits[] = {
         sliding(rate, US_PER_S),
         bucket(rate, 2 + (int64_t)below(40), US_PER_S), /* one is soon full */
         fixed(rate, US_PER_S),
     };
     t.n_hosts = 1 + (unsigned)below(HOSTS_MAX);
-    fleet_init(&t.fleet, prng_next(&t.prng), 1, t.n_hosts);
+    fleet_init_ahead(&t.fleet, prng_next(&t.prng), 1, t.n_hosts);
     fleet_limit_init(&t.limit, &limits[below(ARRAY_LEN(limits))], "limit", false);
+    t.limit.home.kind = is_leased ? STORE_KIND_LEASE : STORE_KIND_REDIS;
     for (unsigned i = 0; i < t.n_hosts; i++) {
         int64_t least_us = 10 + (int64_t)below(250);
         sim_set_latency(t.fleet.sim, i, least_us, least_us + (int64_t)below(250));
@@ -114,12 +119,16 @@ static void make_world(void)
 static void check_flood(void)
 {
     int64_t n_calls = (int64_t)sim_n_scripts(t.fleet.sim, REDIS_SCRIPT_TAKE);
+    int64_t n_orders = (int64_t)sim_n_scripts(t.fleet.sim, REDIS_SCRIPT_LEASE);
     int64_t n_hosts = t.n_hosts;
+    int64_t n_pauses = n_hosts * SECONDS * US_PER_S / LEASE_PAUSE_US;
     assert_true(n_calls
                 <= (n_hosts + 1) * t.n_admitted + n_hosts * SECONDS + t.n_early);
+    assert_true(n_orders <= n_pauses + t.n_admitted / LEASE_BLOCK_MIN);
     assert_true(t.n_admitted >= t.n_due - t.n_due / 20 - 2);
     t.n_calls_all += (uint64_t)n_calls;
     t.n_admitted_all += (uint64_t)t.n_admitted;
+    t.n_orders_all += (uint64_t)n_orders;
 }
 
 static void trace(uint64_t seed)
@@ -147,10 +156,12 @@ static void laws_of_a_flood(void **context)
 {
     (void)context;
     seeds_try(20261130, TRACES, trace);
-    print_message("%llu asked, %llu admitted, %llu calls\n",
+    print_message("%llu asked, %llu admitted, %llu calls, %llu for leases\n",
                   (unsigned long long)t.n_asked_all,
                   (unsigned long long)t.n_admitted_all,
-                  (unsigned long long)t.n_calls_all);
+                  (unsigned long long)t.n_calls_all,
+                  (unsigned long long)t.n_orders_all);
+    assert_true(t.n_orders_all > 0);
 }
 
 int main(void)
