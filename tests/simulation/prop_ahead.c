@@ -10,7 +10,7 @@
  * - lease: nothing is spent from a lease after its time; of a fixed window, after that.
  * - lease: without faults nothing is taken back.
  * - sync: what is admitted in a window is never more than twice the limit and one request a
- *   host.
+ *   host; and once the limit of another plan and such requests, where clients change plans.
  * - sync: Redis is told all that was admitted, once; what another charge refused may be told,
  *   too.
  * - Without faults a stop leaves nothing out, and nothing untold, when it says so.
@@ -77,8 +77,10 @@ static struct {
     struct fleet fleet;
     bool has_faults;
     bool has_pairs; /* requests of two charges */
+    bool has_plans; /* synced counters have two limits */
     struct instant began_at;
     struct fleet_limit limits[LIMITS];
+    struct fleet_limit plans[LIMITS]; /* the same with half the numbers */
     struct tally counters[COUNTERS];
     unsigned n_grants;
     struct grant grants[GRANTS];
@@ -234,6 +236,9 @@ static void make_limits(void)
         fleet_limit_init(&t.limits[i], &limit, name, false);
         t.limits[i].home.policy = policies[below(3)];
         t.limits[i].home.kind = kinds[i];
+        t.plans[i] = t.limits[i];
+        t.plans[i].limit.requests /= 2;
+        t.plans[i].limit.size /= 2;
         for (unsigned k = 0; k < KEYS; k++) {
             struct tally *counter = &t.counters[i * KEYS + k];
             *counter = (struct tally){.limit = &t.limits[i]};
@@ -347,8 +352,11 @@ static void add_charge(struct request *request, unsigned at, unsigned limit,
                        unsigned key, int64_t cost)
 {
     const char text[] = {(char)('a' + (int)key), '\0'};
+    bool is_synced = t.limits[limit].home.kind == STORE_KIND_SYNC;
+    bool is_other = is_synced && t.has_plans && one_in(3);
     request->counters[at] = limit * KEYS + key;
-    fleet_add(&request->fleet, &t.limits[limit], text, cost);
+    fleet_add(&request->fleet, is_other ? &t.plans[limit] : &t.limits[limit], text,
+              cost);
 }
 
 /* Some hosts have more of the traffic than others. */
@@ -401,6 +409,7 @@ static void check_sync(const struct tally *counter)
 {
     const struct limit *limit = &counter->limit->limit;
     int64_t more = (int64_t)t.fleet.n_hosts * COST_MAX;
+    more += t.has_plans ? more + limit->size / 2 : 0;
     for (unsigned i = 0; i < WINDOWS && has_windows(limit); i++) {
         assert_true(counter->admitted[i]
                     <= 2 * limit->size + more + counter->forgotten);
@@ -469,6 +478,7 @@ static void trace(uint64_t seed)
     make_limits();
     t.has_faults = !one_in(4);
     t.has_pairs = !one_in(3);
+    t.has_plans = one_in(3);
     for (uint64_t n = 10 + below(STEPS_MAX); n > 0; n--) {
         if (t.has_faults && one_in(4)) {
             break_something();
