@@ -19,25 +19,37 @@ static void host_count_ahead(struct fleet_host *host)
     ENSURE(host->leases != NULL && host->syncs != NULL);
 }
 
-static void init(struct fleet *fleet, uint64_t seed, unsigned n_nodes, unsigned n_hosts,
+/* What workers of a host share: the first has it. */
+static void host_begin(struct fleet_host *host, struct fleet *fleet, unsigned i,
+                       bool counts_ahead)
+{
+    const struct fleet_host *first = &fleet->hosts[i - i % fleet->n_workers];
+    if (first != host) {
+        *host = *first;
+        return;
+    }
+    host->health = health_new(2 * US_PER_MS, fleet->n_hosts / fleet->n_workers,
+                              sim_now(fleet->sim));
+    host->name[0] = (uint8_t)i;
+    ENSURE(host->health != NULL);
+    if (counts_ahead) {
+        host_count_ahead(host);
+    }
+}
+
+static void init(struct fleet *fleet, uint64_t seed, unsigned n_nodes,
                  bool counts_ahead)
 {
     /* What stores reserve and mostly do not use need not be cleared for each fleet. */
     (void)mallopt(M_MMAP_THRESHOLD, 1 << 16);
-    memset(fleet, 0, sizeof(*fleet));
-    fleet->sim = sim_new(seed, n_nodes, n_hosts);
-    fleet->n_hosts = n_hosts;
-    for (unsigned i = 0; i < n_hosts; i++) {
+    fleet->sim = sim_new(seed, n_nodes, fleet->n_hosts);
+    for (unsigned i = 0; i < fleet->n_hosts; i++) {
         uint8_t secret[LOCAL_SECRET_BYTES] = {(uint8_t)i};
         struct fleet_host *host = &fleet->hosts[i];
+        host_begin(host, fleet, i, counts_ahead);
         host->local = local_new((size_t)1 << 20, (size_t)1 << 16, secret);
-        host->health = health_new(2 * US_PER_MS, n_hosts, sim_now(fleet->sim));
         host->counters = counters_new(16);
-        host->name[0] = (uint8_t)i;
-        ENSURE(host->local != NULL && host->health != NULL && host->counters != NULL);
-        if (counts_ahead) {
-            host_count_ahead(host);
-        }
+        ENSURE(host->local != NULL && host->counters != NULL);
         struct redis_store_options options = {
             .local = host->local,
             .seam = sim_seam(fleet->sim, i),
@@ -47,6 +59,7 @@ static void init(struct fleet *fleet, uint64_t seed, unsigned n_nodes, unsigned 
             .leases = host->leases,
             .syncs = host->syncs,
             .host = host->name,
+            .worker = i % fleet->n_workers,
         };
         host->redis = redis_store_new(&options);
         ENSURE(host->redis != NULL);
@@ -55,13 +68,22 @@ static void init(struct fleet *fleet, uint64_t seed, unsigned n_nodes, unsigned 
 
 void fleet_init(struct fleet *fleet, uint64_t seed, unsigned n_nodes, unsigned n_hosts)
 {
-    init(fleet, seed, n_nodes, n_hosts, false);
+    *fleet = (struct fleet){.n_hosts = n_hosts, .n_workers = 1};
+    init(fleet, seed, n_nodes, false);
 }
 
 void fleet_init_ahead(struct fleet *fleet, uint64_t seed, unsigned n_nodes,
                       unsigned n_hosts)
 {
-    init(fleet, seed, n_nodes, n_hosts, true);
+    *fleet = (struct fleet){.n_hosts = n_hosts, .n_workers = 1};
+    init(fleet, seed, n_nodes, true);
+}
+
+void fleet_init_workers(struct fleet *fleet, uint64_t seed, unsigned n_hosts,
+                        unsigned n_workers)
+{
+    *fleet = (struct fleet){.n_hosts = n_hosts * n_workers, .n_workers = n_workers};
+    init(fleet, seed, 1, true);
 }
 
 void fleet_fini(struct fleet *fleet)
@@ -73,10 +95,12 @@ void fleet_fini(struct fleet *fleet)
         ENSURE(redis_store_n_under_way(host->redis) == 0);
         store_free(host->redis);
         store_free(host->local);
-        health_free(host->health);
-        leases_free(host->leases);
-        syncs_free(host->syncs);
         counters_free(host->counters);
+    }
+    for (unsigned i = 0; i < fleet->n_hosts; i += fleet->n_workers) {
+        health_free(fleet->hosts[i].health);
+        leases_free(fleet->hosts[i].leases);
+        syncs_free(fleet->hosts[i].syncs);
     }
     ENSURE(sim_n_in_flight(fleet->sim) == 0);
     sim_free(fleet->sim);

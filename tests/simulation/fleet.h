@@ -29,7 +29,8 @@ struct fleet_host {
 
 struct fleet {
     struct sim *sim;
-    unsigned n_hosts;
+    unsigned n_hosts;   /* workers of one each, or of several */
+    unsigned n_workers; /* of a host: neighbours, that share what workers do */
     struct fleet_host hosts[SIM_HOSTS_MAX];
 };
 
@@ -38,6 +39,10 @@ void fleet_init(struct fleet *fleet, uint64_t seed, unsigned n_nodes, unsigned n
 /** The same, whose hosts have leases and syncs. */
 void fleet_init_ahead(struct fleet *fleet, uint64_t seed, unsigned n_nodes,
                       unsigned n_hosts);
+
+/** The same over one node, where each host has so many workers. */
+void fleet_init_workers(struct fleet *fleet, uint64_t seed, unsigned n_hosts,
+                        unsigned n_workers);
 
 /** Waits, in virtual time, for what is under way; aborts where something stays so. */
 void fleet_fini(struct fleet *fleet);
