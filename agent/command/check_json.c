@@ -4,8 +4,8 @@
 
 #include "agent/command/check.h"
 #include "agent/command/check_bound.h"
-#include "agent/command/document.h"
 #include "agent/command/words.h"
+#include "agent/control/document.h"
 
 struct writer {
     const struct check *check;

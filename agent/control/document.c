@@ -1,4 +1,4 @@
-#include "agent/command/document.h"
+#include "agent/control/document.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -79,6 +79,13 @@ json_t *document_add_object(struct document *document, json_t *array)
     return document->is_failed ? NULL : value;
 }
 
+void document_add_text(struct document *document, json_t *array, const char *text)
+{
+    if (json_array_append_new(array, make_text(text)) != 0) {
+        document->is_failed = true;
+    }
+}
+
 void document_add_diags(struct document *document, json_t *array,
                         const struct rules_diags *diags)
 {
@@ -99,6 +106,9 @@ void document_add_diags(struct document *document, json_t *array,
 
 bool document_print(const struct document *document, FILE *out)
 {
-    return !document->is_failed && json_dumpf(document->root, out, JSON_INDENT(2)) == 0
-           && fputc('\n', out) != EOF;
+    char *text = document->is_failed ? NULL
+                                     : json_dumps(document->root, JSON_INDENT(2));
+    bool is_printed = text != NULL && fprintf(out, "%s\n", text) >= 0;
+    free(text);
+    return is_printed;
 }

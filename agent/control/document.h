@@ -1,5 +1,5 @@
 /**
- * @file agent/command/document.h  What a command prints for machines: one JSON object.
+ * @file agent/control/document.h  What is printed for machines: one JSON object.
  *
  * Model:     values are made with jansson's functions and put in with these, which note
  *            when one of them failed; then nothing is printed.
@@ -7,8 +7,8 @@
  * Threads:   one document, one thread.
  * Errors:    document_print: false when memory ran out or the stream failed.
  */
-#ifndef AGENT_COMMAND_DOCUMENT_H
-#define AGENT_COMMAND_DOCUMENT_H
+#ifndef AGENT_CONTROL_DOCUMENT_H
+#define AGENT_CONTROL_DOCUMENT_H
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -42,12 +42,14 @@ json_t *document_set_object(struct document *document, json_t *object, const cha
 json_t *document_set_array(struct document *document, json_t *object, const char *key);
 /** Add an empty object to an array. @return it */
 json_t *document_add_object(struct document *document, json_t *array);
+/** Add a text to an array. */
+void document_add_text(struct document *document, json_t *array, const char *text);
 
 /** Add what was found in a file to an array. */
 void document_add_diags(struct document *document, json_t *array,
                         const struct rules_diags *diags);
 
-/** Print it, indented. */
+/** Print it, indented: all of it or, where memory runs out, nothing. */
 MUST_USE bool document_print(const struct document *document, FILE *out);
 
 #endif
