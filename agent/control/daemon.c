@@ -552,9 +552,11 @@ static void on_takeover_over(void *context)
     }
 }
 
-/* The line that says ready is out: take what the agent before has. */
+/* The line that says ready is out: take what the agent before has, as soon as Redis can be
+ * asked about it. */
 static void begin_takeover(struct daemon *daemon)
 {
+    stores_await(&daemon->stores);
     struct takeover_parts parts = {
         .loop = daemon->loop,
         .server = daemon->server,

@@ -197,6 +197,18 @@ struct store *stores_attach(struct stores *stores, unsigned worker,
     return stores->workers[worker].store;
 }
 
+void stores_await(const struct stores *stores)
+{
+    unsigned n_workers = 0;
+    while (n_workers < SERVER_WORKERS_MAX
+           && stores->workers[n_workers].router != NULL) {
+        n_workers++;
+    }
+    if (n_workers > 0) {
+        redis_await(stores->redis, n_workers, STORES_AWAIT_US);
+    }
+}
+
 void stores_leave(struct stores *stores)
 {
     stores->is_leaving = true;

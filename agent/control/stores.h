@@ -56,6 +56,8 @@ struct stores {
     } workers[SERVER_WORKERS_MAX];
 };
 
+#define STORES_AWAIT_US (500 * US_PER_MS)
+
 struct stores_options {
     const struct config *config;
     struct store *local;
@@ -80,6 +82,9 @@ void stores_close(struct stores *stores);
 /** @return the store of a worker, whose loop this is; or NULL, with a log line */
 MUST_USE struct store *stores_attach(struct stores *stores, unsigned worker,
                                      struct ev_loop *loop);
+
+/** Wait, for STORES_AWAIT_US at most, until Redis can be asked; at once where there is none. */
+void stores_await(const struct stores *stores);
 
 /** The agent ends, and no successor goes on: Redis is told when the first worker goes. */
 void stores_leave(struct stores *stores);

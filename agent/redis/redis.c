@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "agent/log.h"
 #include "agent/redis/scout.h"
@@ -30,6 +31,7 @@ struct redis {
     struct redis_options options;
     pthread_t thread;
     _Atomic bool is_woken;
+    _Atomic unsigned n_ups; /* how often a connection was there */
     pthread_mutex_t lock;
     /* guarded by lock: */
     bool is_resolving;
@@ -98,9 +100,32 @@ void redis_note_down(struct redis *redis, unsigned node,
 void redis_note_up(struct redis *redis, unsigned node, const struct endpoint *endpoint)
 {
     char text[ENDPOINT_TEXT_BYTES_MAX];
+    (void)atomic_fetch_add(&redis->n_ups, 1);
     if (unnote(redis, node)) {
         endpoint_print(endpoint, text);
         log_info("redis %s: connected", text);
+    }
+}
+
+/* As far as the nodes are known. */
+static bool are_connected(struct redis *r, unsigned n_workers)
+{
+    unsigned n_nodes = 0;
+    (void)pthread_mutex_lock(&r->lock);
+    for (unsigned i = 0; i < r->map.n_nodes; i++) {
+        n_nodes += r->map.nodes[i].is_used;
+    }
+    (void)pthread_mutex_unlock(&r->lock);
+    return n_nodes > 0 && atomic_load(&r->n_ups) >= n_nodes * n_workers;
+}
+
+void redis_await(struct redis *redis, unsigned n_workers, int64_t us)
+{
+    static const struct timespec pause = {.tv_nsec = 2000000};
+    struct instant began = clock_now();
+    while (!are_connected(redis, n_workers)
+           && instant_diff_us(clock_now(), began) < us) {
+        (void)nanosleep(&pause, NULL);
     }
 }
 

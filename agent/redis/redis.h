@@ -115,4 +115,9 @@ void redis_note_down(struct redis *redis, unsigned node,
                      const struct endpoint *endpoint, const char *why);
 void redis_note_up(struct redis *redis, unsigned node, const struct endpoint *endpoint);
 
+/**
+ * Wait, for at most so long, until so many workers have been connected to each node.
+ */
+void redis_await(struct redis *redis, unsigned n_workers, int64_t us);
+
 #endif
