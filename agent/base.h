@@ -24,6 +24,16 @@
 #define CONTAINER_OF(ptr, type, member) \
     ((type *)(void *)((char *)(ptr)-offsetof(type, member)))
 
+static inline int64_t least_of(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static inline int64_t most_of(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
 /** a / b rounded up, for a >= 0 and b > 0. */
 static inline int64_t div_up(int64_t a, int64_t b)
 {

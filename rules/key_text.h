@@ -2,12 +2,12 @@
  * @file rules/key_text.h  Keys of counters as text, for people and for other stores.
  *
  * Model:     the parts joined by ",", each `name=value`; of the value every byte outside
- *            [A-Za-z0-9_.~-] is %XX (names have no others). Addresses are in text form, with what does
- *            not count of them 0. An address that stands in for a missing part is
- *            `!ip=…`. Of a value over RULES_KEY_VALUE_BYTES_MAX the first bytes, "!", and
- *            its digest in hexadecimal. The empty key is the empty text. Two keys of one
- *            limit have one text only where a descriptor came once as an address and once
- *            as the text of that.
+ *            [A-Za-z0-9_.~-] is %XX (names have no others). Addresses are in text form,
+ *            with what does not count of them 0. An address that stands in for a missing
+ *            part is `!ip=…`. Of a value over RULES_KEY_VALUE_BYTES_MAX the first bytes,
+ *            "!", and its digest in hexadecimal. The empty key is the empty text. Two
+ *            keys of one limit have one text only where a descriptor came once as an
+ *            address and once as the text of that.
  * Ownership: writes into the caller's room; keeps nothing.
  * Threads:   no shared state.
  * Errors:    what is no text of a key, or none of that rule's keys, is told apart.

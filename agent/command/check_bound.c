@@ -44,15 +44,10 @@ void check_bound_find(const struct rules_ast_limit *limit,
     }
 }
 
-static int64_t lesser(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
 static void lease_find(const struct check_numbers *numbers,
                        const struct check_fleet *fleet, struct check_ahead *ahead)
 {
-    int64_t most = lesser(numbers->requests, numbers->burst);
+    int64_t most = least_of(numbers->requests, numbers->burst);
     int64_t held = most * fleet->lease_share / FALLBACK_SHARE_WHOLE;
     int64_t block = held / fleet->n_hosts;
     *ahead = (struct check_ahead){0, 0};
@@ -66,7 +61,7 @@ static void sync_find(const struct rules_ast_rule *rule,
                       const struct check_numbers *numbers,
                       const struct check_fleet *fleet, struct check_ahead *ahead)
 {
-    int64_t request = lesser(rules_ast_largest_cost(rule), numbers->burst);
+    int64_t request = least_of(rules_ast_largest_cost(rule), numbers->burst);
     int64_t part = numbers->burst / fleet->n_hosts;
     ahead->beyond = numbers->burst + fleet->n_hosts * request;
     ahead->of_host = part > request ? part : request;

@@ -31,16 +31,6 @@ struct sizer {
     int64_t n_steps;
 };
 
-static int64_t least(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
-static int64_t most(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
-
 /* ---- counters ---- */
 
 static int64_t keys_of(const struct sizer *s, const struct rules_ast_rule *rule)
@@ -89,7 +79,7 @@ static void add_limit(struct sizer *s, const struct rules_ast_rule *rule,
     if (limit->algorithm == RULES_SLIDING_LOG) {
         int64_t per_s = (limit->per_us + US_PER_S - 1) / US_PER_S;
         n_events = n_keys * limit->requests;
-        n_events = s->load->rate > 0 ? least(n_events, s->load->rate * per_s)
+        n_events = s->load->rate > 0 ? least_of(n_events, s->load->rate * per_s)
                                      : n_events;
     }
     int64_t name = (int64_t)(name_bytes(s, rule, limit) + 15) / 16 * 16;
@@ -136,7 +126,7 @@ static void add_pools(struct sizer *s, const struct rules_ast_rule *rule)
                        : INT64_MAX;
     for (uint32_t i = 0; i < rule->n_limits; i++) {
         if (rule->store == RULES_STORE_SYNC) {
-            s->size->n_synced += least(keys_of(s, rule), used);
+            s->size->n_synced += least_of(keys_of(s, rule), used);
         } else if (is_leased(s, rule, &rule->limits[i])) {
             s->size->n_leased += keys_of(s, rule);
         }
@@ -144,7 +134,8 @@ static void add_pools(struct sizer *s, const struct rules_ast_rule *rule)
 }
 
 /* Two halves of a block a horizon, and what is reported beside at the end of leases. Of
- * requests one in the square of what a client asks for in a horizon finds a block spent (prop_sizing). */
+ * requests one in the square of what a client asks for in a horizon finds a block spent
+ * (prop_sizing). */
 static void add_orders(struct sizer *s, const struct rules_ast_rule *rule,
                        const struct rules_ast_limit *limit)
 {
@@ -155,8 +146,8 @@ static void add_orders(struct sizer *s, const struct rules_ast_rule *rule,
     }
     int64_t n_blocks = n_pairs * US_PER_S / horizon_us;
     int64_t tenths = 10 * (s->load->rate * horizon_us / US_PER_S) / n_pairs;
-    s->size->n_orders += most(n_blocks * 5 / 2,
-                              2 * s->load->rate / block_of(s, rule, limit));
+    s->size->n_orders += most_of(n_blocks * 5 / 2,
+                                 2 * s->load->rate / block_of(s, rule, limit));
     s->size->n_misses += 10 * n_blocks / tenths;
 }
 
@@ -178,18 +169,19 @@ static void add_batches(struct sizer *s)
     int64_t n_rounds = n_workers * US_PER_S / fleet->sync_interval_us;
     int64_t waiting_permille = size->n_orders * (COURIER_WAIT_US * 1000 / US_PER_S)
                                / n_workers;
-    int64_t in_round = least(SYNC_CALLS_ROUND, SYNC_CALLS_STEP * fleet->sync_interval_us
-                                                   / SYNC_CALLS_STEP_US);
-    size->n_exchanges = least(size->n_exchanges, n_rounds * in_round);
+    int64_t in_round = least_of(SYNC_CALLS_ROUND, SYNC_CALLS_STEP
+                                                      * fleet->sync_interval_us
+                                                      / SYNC_CALLS_STEP_US);
+    size->n_exchanges = least_of(size->n_exchanges, n_rounds * in_round);
     if (s->place->is_cluster) {
         size->n_batches = size->n_orders + size->n_exchanges;
         return;
     }
     size->n_batches = size->n_orders * 1000
-                          / least(1000 + waiting_permille,
-                                  COURIER_ITEMS_MAX * INT64_C(1000))
-                      + least(size->n_exchanges,
-                              size->n_exchanges / COURIER_ITEMS_MAX + n_rounds);
+                          / least_of(1000 + waiting_permille,
+                                     COURIER_ITEMS_MAX * INT64_C(1000))
+                      + least_of(size->n_exchanges,
+                                 size->n_exchanges / COURIER_ITEMS_MAX + n_rounds);
 }
 
 /* ---- what requests ask ---- */
@@ -232,8 +224,8 @@ static void add_met(struct sizer *s, uint32_t idx)
         slots += first->seen_for != idx + 1;
         first->seen_for = idx + 1;
     }
-    limits = least(limits, RULES_HITS_MAX);
-    slots = s->place->is_cluster ? least(slots, limits) : 1;
+    limits = least_of(limits, RULES_HITS_MAX);
+    slots = s->place->is_cluster ? least_of(slots, limits) : 1;
     s->size->limits = limits > s->size->limits ? limits : s->size->limits;
     s->size->slots = slots > s->size->slots ? slots : s->size->slots;
 }
@@ -345,7 +337,8 @@ bool check_redis_size_find(const struct rules_ast *ast,
         .n_steps = CHECK_REDIS_STEPS_MAX,
     };
     *size = (struct check_redis_size){
-        .n_pools_max = least(TABLE_ENTRIES, place->fleet.n_workers * NOTEBOOK_NOTES)};
+        .n_pools_max = least_of(TABLE_ENTRIES,
+                                place->fleet.n_workers * NOTEBOOK_NOTES)};
     if (s.shared == NULL) {
         return false;
     }

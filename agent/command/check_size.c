@@ -12,11 +12,6 @@ static int64_t with_room(int64_t bytes)
     return bytes + bytes / 2;
 }
 
-static int64_t least(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
 /* Events of all keys that are in one window at the same time. */
 static int64_t log_events(const struct rules_ast_limit *limit,
                           const struct check_load *load, int64_t n_keys)
@@ -27,7 +22,7 @@ static int64_t log_events(const struct rules_ast_limit *limit,
     }
     int64_t per_host = (load->rate + load->n_hosts - 1) / load->n_hosts;
     int64_t per_s = (limit->per_us + US_PER_S - 1) / US_PER_S;
-    return least(most, per_host * per_s);
+    return least_of(most, per_host * per_s);
 }
 
 static void add_limit(const struct rules_ast_limit *limit,
@@ -38,7 +33,7 @@ static void add_limit(const struct rules_ast_limit *limit,
     if (limit->algorithm == RULES_SLIDING_LOG) {
         int64_t n_events = log_events(limit, load, n_keys);
         /* Of each key one block is not full. */
-        int64_t n_blocks = least(n_keys, n_events) + n_events / LOG_BLOCK_EVENTS;
+        int64_t n_blocks = least_of(n_keys, n_events) + n_events / LOG_BLOCK_EVENTS;
         size->n_events += n_events;
         size->event_bytes += n_blocks * (int64_t)sizeof(struct log_block);
     }

@@ -9,8 +9,9 @@
  * Threads:   the main thread. A command runs to its end on the main loop and may allocate;
  *            no worker waits for it. One that has to wait itself is begun, and ends later.
  * Errors:    a client that errs is told what is known; runtime_start logs.
- * Limits:    RUNTIME_LINE_BYTES_MAX, RUNTIME_WORDS_MAX, RUNTIME_CLIENTS_MAX; each client has RUNTIME_LINE_S and
- *            RUNTIME_ANSWER_S in all, so that slow ones do not hold the door.
+ * Limits:    RUNTIME_LINE_BYTES_MAX, RUNTIME_WORDS_MAX, RUNTIME_CLIENTS_MAX; each client
+ *            has RUNTIME_LINE_S and RUNTIME_ANSWER_S in all, so that slow ones do not
+ *            hold the door.
  */
 #ifndef AGENT_CONTROL_RUNTIME_H
 #define AGENT_CONTROL_RUNTIME_H

@@ -2,9 +2,9 @@
  * @file agent/decide/decide.h  One request, from NOTIFY to ACK.
  *
  * Model:     bind the message's arguments to descriptors, evaluate the rules, take from
- *            the store, combine a verdict, write variables. After the response: settle.h. decide_notify begins a
- *            request; its `done` is called exactly once, at once or later, and then
- *            decide_answer writes the ACK.
+ *            the store, combine a verdict, write variables. After the response: settle.h.
+ *            decide_notify begins a request; its `done` is called exactly once, at once
+ *            or later, and then decide_answer writes the ACK.
  * Ownership: a request is the caller's memory and stays in place until done; the payload
  *            and the room of the decide are read by decide_notify only: the payload may go,
  *            and the next request may begin, as soon as that returns.
@@ -107,8 +107,8 @@ struct decide {
 };
 
 /**
- * Go on with another set, another table of clients, or both, and count in another block. A request that is under way ends with
- * those it began with.
+ * Go on with another set, another table of clients, or both, and count in another block.
+ * A request that is under way ends with those it began with.
  */
 void decide_change(struct decide *decide, const struct decide_set *set,
                    const struct rules_clients *clients, struct counters *counters);

@@ -75,7 +75,8 @@ struct link_owner {
 MUST_USE struct link *link_new(struct ev_loop *loop, const struct link_options *options,
                                struct link_owner owner, uint64_t seed);
 
-/** Ends all requests; what was sent goes out as far as it does at once. Not within a callback of the link, as link_use. */
+/** Ends all requests; what was sent goes out as far as it does at once. Not within a callback
+ *  of the link, as link_use. */
 void link_free(struct link *l);
 
 /**

@@ -4,9 +4,9 @@
  *
  * Model:     each algorithm stands as limit/NAME.lua beside its C twin and gives the same
  *            answers; redis/take.lua, settle.lua, lease.lua and sync.lua are what is done with
- *            them. The build puts one text a script together. Scripts run on the server's clock and
- *            are handed no time. All counters of a call are read, answered and written in
- *            it, so a call is all or nothing.
+ *            them. The build puts one text a script together. Scripts run on the server's
+ *            clock and are handed no time. All counters of a call are read, answered and
+ *            written in it, so a call is all or nothing.
  *
  *            A call is EVALSHA sha1 n KEYS... ARGUMENT: a key for each charge, in order,
  *            and one argument of records, numbers big-endian and unsigned.

@@ -5,10 +5,10 @@
  *            calls; when for BREAKER_ROW_US there were failures only, at least
  *            BREAKER_ROW_MIN of them; when half of the calls of the last second failed, of
  *            at least BREAKER_CALLS_MIN; or when for a second the median round trip, of
- *            at least BREAKER_ROW_MIN, was over a bound. Open: none passes; about every BREAKER_PROBE_US one caller is
- *            told to probe. After BREAKER_PROBES_GOOD probes in a row, each within the
- *            bound, it ramps: 1/8, 1/4 and 1/2 of the calls pass for BREAKER_STEP_US each,
- *            then all.
+ *            at least BREAKER_ROW_MIN, was over a bound. Open: none passes; about every
+ *            BREAKER_PROBE_US one caller is told to probe. After BREAKER_PROBES_GOOD
+ *            probes in a row, each within the bound, it ramps: 1/8, 1/4 and 1/2 of the
+ *            calls pass for BREAKER_STEP_US each, then all.
  * Ownership: one for a node, kept by the caller; breaker_init.
  * Threads:   any: the workers share it. breaker_passes reads two words; the others lock a
  *            byte for a moment (spin.h).

@@ -27,11 +27,6 @@ void fallback_init(struct fallback *fallback, const struct limit *limit, int64_t
     };
 }
 
-static int64_t max_of(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
-
 void fallback_limit(const struct fallback *fallback, unsigned n_nodes, int share,
                     struct limit *limit)
 {
@@ -41,6 +36,6 @@ void fallback_limit(const struct fallback *fallback, unsigned n_nodes, int share
         limit->size = 0; /* nothing passes, as ever */
         return;
     }
-    limit->requests = max_of(fallback->limit.requests * share / whole, 1);
-    limit->size = max_of(div_up(fallback->size * share, whole), fallback->cost_max);
+    limit->requests = most_of(fallback->limit.requests * share / whole, 1);
+    limit->size = most_of(div_up(fallback->size * share, whole), fallback->cost_max);
 }

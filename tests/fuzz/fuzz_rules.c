@@ -2,9 +2,9 @@
  * A rules file, and requests made of its own words.
  *
  * Laws:      rules_file_read gives a file and no error, or none and errors whose places are
- *            in the file, or the file as a whole; diagnostics are printable. Of a set, evaluation stays within
- *            its limits, keeps file order, and gives the same twice. What is printed of a
- *            file is read again, and printed as it is.
+ *            in the file, or the file as a whole; diagnostics are printable. Of a set,
+ *            evaluation stays within its limits, keeps file order, and gives the same
+ *            twice. What is printed of a file is read again, and printed as it is.
  * Must reach: every diagnostic code of rules/README.md but those of size, rules filed
  *            under values, patterns and nothing, keys of each kind of value.
  */

@@ -527,11 +527,6 @@ static void read_order(const uint8_t **at, struct order *order,
     }
 }
 
-static int64_t least(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
 /* @return what is granted, or was when this call came first; in `lease` */
 static void grant(struct centre *centre, const struct host *host,
                   const struct order *order, struct view *view, struct record *lease)
@@ -548,8 +543,8 @@ static void grant(struct centre *centre, const struct host *host,
         return;
     }
     int64_t left = look(centre, &order->limit, view, 0).remaining;
-    int64_t amount = least(order->want, order->cap - sum_of_leases(counter));
-    amount = least(amount, left / order->divisor);
+    int64_t amount = least_of(order->want, order->cap - sum_of_leases(counter));
+    amount = least_of(amount, left / order->divisor);
     if (amount < 2) {
         return;
     }

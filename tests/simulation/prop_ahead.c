@@ -1,6 +1,7 @@
 /* The laws of hosts that count ahead of Redis, by leases and by sync, over simulated nodes,
  * while links lose and delay, hosts are cut off or stall, nodes crash, stop, refuse, babble
- * and forget, rules change, and clocks differ. Windows are known by their numbers, in which charges stand:
+ * and forget, rules change, and clocks differ. Windows are known by their numbers, in
+ * which charges stand:
  *
  * - Each take is done once, by its deadline.
  * - lease: what is admitted in a window, policies apart, is never more than the limit and the

@@ -2,8 +2,9 @@
  * @file tests/support/fake_redis.h  A Redis server of whatever manners a test wants, on the
  *       loop of the test: what happens when is the test's to say.
  *
- * Model:     listens on a UNIX socket or a loopback port of its own, takes commands apart, and asks `answer`
- *            what to do with each: fake_redis_say, fake_redis_close, or nothing at all.
+ * Model:     listens on a UNIX socket or a loopback port of its own, takes commands
+ *            apart, and asks `answer` what to do with each: fake_redis_say,
+ *            fake_redis_close, or nothing at all.
  */
 #ifndef TESTS_SUPPORT_FAKE_REDIS_H
 #define TESTS_SUPPORT_FAKE_REDIS_H

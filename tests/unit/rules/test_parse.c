@@ -638,8 +638,8 @@ static void test_shards_mend(void **state)
                         "plan a is 1599, and each shard needs 800: leave shards out");
 }
 
-/** Out of memory is in test_set.c, files of clients in test_clients.c, stores in test_rulebook.c; every other code is
- * provoked here. */
+/** Out of memory is in test_set.c, files of clients in test_clients.c, stores in
+ *  test_rulebook.c; every other code is provoked here. */
 static void test_every_code(void **state)
 {
     (void)state;
