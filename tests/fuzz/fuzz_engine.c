@@ -14,6 +14,7 @@
 #include "spop/frame.h"
 
 #include "tests/fuzz/fuzz.h"
+#include "tests/support/spop_record.h"
 
 enum {
     CHUNKS = 8,
@@ -37,28 +38,6 @@ struct record {
 static struct record whole;
 static struct record parts;
 static unsigned options;
-
-static void record_event(struct record *rec, const struct spop_engine_event *event)
-{
-    struct spop_writer *w = &rec->events;
-    spop_write_u8(w, (uint8_t)event->type);
-    spop_write_varint(w, event->stream_id);
-    spop_write_varint(w, event->frame_id);
-    spop_write_string(w, event->payload);
-    spop_write_u8(w, event->is_aborted);
-    spop_write_u8(w, (uint8_t)event->code);
-    spop_write_u8(w, event->is_agent_ending);
-    spop_write_u8(w, event->is_health_check);
-    FUZZ_CHECK(w->status == SPOP_OK);
-}
-
-static void check_inside(struct spop_bytes part, struct spop_bytes whole_bytes)
-{
-    FUZZ_CHECK(part.len <= whole_bytes.len);
-    FUZZ_CHECK(part.len == 0
-               || (part.ptr >= whole_bytes.ptr
-                   && part.ptr + part.len <= whole_bytes.ptr + whole_bytes.len));
-}
 
 /* One NOTIFY more: `n_bytes` of it. */
 static void send_notify(const struct spop_engine *e, struct record *rec, size_t n_bytes)
@@ -85,7 +64,7 @@ static void take_ack(struct spop_engine *e, const struct spop_engine_event *even
     enum spop_status status = SPOP_OK;
     spop_actions_init(&it, event->payload);
     while ((status = spop_actions_next(&it, &action)) == SPOP_OK) {
-        check_inside(action.name, event->payload);
+        FUZZ_CHECK(spop_record_is_inside(action.name, event->payload));
         FUZZ_CHECK(action.name.len > 0 && action.scope <= SPOP_SCOPE_RES);
     }
     if (status != SPOP_END) {
@@ -112,11 +91,12 @@ static size_t offer(struct spop_engine *e, struct spop_bytes in, struct record *
             break;
         }
         FUZZ_CHECK(taken > 0 || event.type == SPOP_ENGINE_CLOSE);
-        record_event(rec, &event);
+        spop_record_engine_event(&rec->events, &event);
+        FUZZ_CHECK(rec->events.status == SPOP_OK);
         if (event.type == SPOP_ENGINE_HELLO) {
             send_notify(e, rec, NOTIFY_BYTES);
         } else if (event.type == SPOP_ENGINE_ACK) {
-            check_inside(event.payload, left);
+            FUZZ_CHECK(spop_record_is_inside(event.payload, left));
             take_ack(e, &event, rec);
         }
         n_done += taken;

@@ -15,6 +15,7 @@
 #include "spop/session.h"
 
 #include "tests/fuzz/fuzz.h"
+#include "tests/support/spop_record.h"
 
 enum {
     CHUNKS = 8,
@@ -38,28 +39,6 @@ struct record {
 static struct record whole;
 static struct record parts;
 
-static void record_event(struct record *rec, const struct spop_event *event)
-{
-    struct spop_writer *w = &rec->events;
-    spop_write_u8(w, (uint8_t)event->type);
-    spop_write_varint(w, event->stream_id);
-    spop_write_varint(w, event->frame_id);
-    spop_write_string(w, event->payload);
-    spop_write_u8(w, (uint8_t)event->code);
-    spop_write_u8(w, event->is_peer_ending);
-    spop_write_u8(w, event->is_health_check);
-    spop_write_u8(w, event->is_fragmented);
-    FUZZ_CHECK(w->status == SPOP_OK);
-}
-
-static void check_inside(struct spop_bytes part, struct spop_bytes whole_bytes)
-{
-    FUZZ_CHECK(part.len <= whole_bytes.len);
-    FUZZ_CHECK(part.len == 0
-               || (part.ptr >= whole_bytes.ptr
-                   && part.ptr + part.len <= whole_bytes.ptr + whole_bytes.len));
-}
-
 /* As the agent does: one ACK, or the end where the payload cannot be walked. */
 static void answer(struct spop_session *s, const struct spop_event *event,
                    struct record *rec)
@@ -70,9 +49,9 @@ static void answer(struct spop_session *s, const struct spop_event *event,
     enum spop_status status = SPOP_OK;
     spop_notify_init(&it, event->payload);
     while ((status = spop_notify_next_message(&it, &message)) == SPOP_OK) {
-        check_inside(message.name, event->payload);
+        FUZZ_CHECK(spop_record_is_inside(message.name, event->payload));
         while (spop_notify_next_arg(&it, &arg) == SPOP_OK) {
-            check_inside(arg.name, event->payload);
+            FUZZ_CHECK(spop_record_is_inside(arg.name, event->payload));
             spop_write_u8(&rec->events, (uint8_t)arg.value.type);
         }
     }
@@ -100,7 +79,8 @@ static void act(struct spop_session *s, const struct spop_event *event,
         FUZZ_CHECK(s->fragments.payload.len <= sizeof(rec->lent));
     } else if (event->type == SPOP_EVENT_NOTIFY) {
         FUZZ_CHECK(!spop_session_is_assembling(s));
-        check_inside(event->payload, event->is_fragmented ? lent : in);
+        FUZZ_CHECK(
+            spop_record_is_inside(event->payload, event->is_fragmented ? lent : in));
         answer(s, event, rec);
     } else if (event->type == SPOP_EVENT_REFUSED) {
         FUZZ_CHECK(!spop_session_is_assembling(s));
@@ -125,7 +105,8 @@ static size_t offer(struct spop_session *s, struct spop_bytes in, struct record 
         }
         FUZZ_CHECK((taken == 0) == (event.type == SPOP_EVENT_FRAGMENTED)
                    || event.type == SPOP_EVENT_CLOSE);
-        record_event(rec, &event);
+        spop_record_event(&rec->events, &event);
+        FUZZ_CHECK(rec->events.status == SPOP_OK);
         act(s, &event, left, rec);
         n_done += taken;
     }

@@ -22,6 +22,7 @@
 
 #include "tests/support/guard_page.h"
 #include "tests/support/prng.h"
+#include "tests/support/spop_record.h"
 #include "tests/support/variable.h"
 #include "tests/unit/spop/support.h"
 
@@ -336,18 +337,6 @@ static size_t stream_draw(struct prng *p, uint8_t buf[STREAM_CAP])
     return w.len - (w.len > 0 ? prng_below(p, w.len) / 8 : 0);
 }
 
-static void event_record(struct spop_writer *w, const struct spop_engine_event *event)
-{
-    spop_write_u8(w, (uint8_t)event->type);
-    spop_write_varint(w, event->stream_id);
-    spop_write_varint(w, event->frame_id);
-    spop_write_string(w, event->payload);
-    spop_write_u8(w, event->is_aborted);
-    spop_write_u8(w, (uint8_t)event->code);
-    spop_write_u8(w, event->is_agent_ending);
-    assert_int_equal(w->status, SPOP_OK);
-}
-
 /* As the load generator does: an ACK that cannot be walked ends the conversation. */
 static void payload_visit(struct spop_engine *e, const struct spop_engine_event *event,
                           struct record *rec)
@@ -377,7 +366,8 @@ static size_t bytes_offer(struct spop_engine *e, struct spop_bytes in,
         (void)spop_read_bytes(&r, spop_engine_next(e, left, &rec->out, &event));
         assert_int_equal(r.status, SPOP_OK);
         if (event.type != SPOP_ENGINE_MORE) {
-            event_record(&rec->events, &event);
+            spop_record_engine_event(&rec->events, &event);
+            assert_int_equal(rec->events.status, SPOP_OK);
         }
         if (event.type == SPOP_ENGINE_ACK) {
             payload_visit(e, &event, rec);

@@ -16,6 +16,7 @@
 
 #include "tests/support/guard_page.h"
 #include "tests/support/prng.h"
+#include "tests/support/spop_record.h"
 #include "tests/unit/spop/support.h"
 
 enum {
@@ -110,19 +111,6 @@ static size_t stream_draw(struct prng *p, uint8_t buf[STREAM_CAP])
     return w.len - (w.len > 0 ? prng_below(p, w.len) / 8 : 0);
 }
 
-static void event_record(struct spop_writer *w, const struct spop_event *event)
-{
-    spop_write_u8(w, (uint8_t)event->type);
-    spop_write_varint(w, event->stream_id);
-    spop_write_varint(w, event->frame_id);
-    spop_write_string(w, event->payload);
-    spop_write_u8(w, (uint8_t)event->code);
-    spop_write_u8(w, event->is_peer_ending);
-    spop_write_u8(w, event->is_health_check);
-    spop_write_u8(w, event->is_fragmented);
-    assert_int_equal(w->status, SPOP_OK);
-}
-
 /* As the agent does: a payload that cannot be walked ends the connection. */
 static void payload_visit(struct spop_session *s, const struct spop_event *event,
                           struct record *rec)
@@ -152,7 +140,8 @@ static size_t bytes_offer(struct spop_session *s, struct spop_bytes in,
         (void)spop_read_bytes(&r, spop_session_next(s, left, &rec->out, &event));
         assert_int_equal(r.status, SPOP_OK);
         if (event.type != SPOP_EVENT_MORE) {
-            event_record(&rec->events, &event);
+            spop_record_event(&rec->events, &event);
+            assert_int_equal(rec->events.status, SPOP_OK);
         }
         if (event.type == SPOP_EVENT_NOTIFY) {
             payload_visit(s, &event, rec);

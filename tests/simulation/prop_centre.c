@@ -26,6 +26,7 @@
 #include "agent/store/redis.h"
 
 #include "tests/simulation/centre.h"
+#include "tests/support/amount.h"
 #include "tests/support/limit.h"
 #include "tests/support/prng.h"
 #include "tests/support/twin.h"
@@ -157,24 +158,6 @@ static void make_subject(unsigned number)
         subject->limit.calendar = &subject->calendar;
     }
     (void)snprintf(subject->key, sizeof(subject->key), "%u:%u", t.n_traces, number);
-}
-
-static int64_t random_amount(const struct limit *limit)
-{
-    uint64_t size = (uint64_t)(limit->size < LIMIT_AMOUNT_MAX ? limit->size
-                                                              : LIMIT_AMOUNT_MAX);
-    switch (below(8)) {
-    case 0:
-        return 0;
-    case 1:
-        return (int64_t)below(size + 1);
-    case 2:
-        return (int64_t)(size < LIMIT_AMOUNT_MAX ? size + 1 : size);
-    case 3:
-        return (int64_t)size;
-    default:
-        return 1 + (int64_t)below(size / 8 + 1);
-    }
 }
 
 /* On by what one request takes to drain, or towards the end of a lease, mostly. */
@@ -361,7 +344,7 @@ static void take_some(void)
         bool is_lenient = one_in(3);
         what.charges[i] = (struct store_charge){
             .limit = &call->limits[i],
-            .cost = random_amount(&call->limits[i]),
+            .cost = amount_draw(&t.prng, &call->limits[i]),
             .is_lenient = is_lenient,
             .tie = (uint8_t)(is_lenient ? below(3) : 0),
         };
@@ -392,7 +375,8 @@ static void settle_one(void)
         unsigned n = subject->n_taken < KEPT ? subject->n_taken : KEPT;
         settlement.correction = subject->taken[below(n)];
     }
-    settlement.correction.truth = one_in(2) ? 0 : random_amount(&call->limits[0]);
+    settlement.correction.truth = one_in(2) ? 0
+                                            : amount_draw(&t.prng, &call->limits[0]);
     call->len = script_encode_settlement(&settlement, call->bytes);
     run(call);
 }
@@ -426,8 +410,9 @@ static void lease_some(void)
         struct script_lease_order *order = &call->leases[i];
         *order = (struct script_lease_order){
             .limit = &call->limits[i],
-            .want = random_amount(&call->limits[i]),
-            .cap = one_in(4) ? random_amount(&call->limits[i]) : LIMIT_AMOUNT_MAX,
+            .want = amount_draw(&t.prng, &call->limits[i]),
+            .cap = one_in(4) ? amount_draw(&t.prng, &call->limits[i])
+                             : LIMIT_AMOUNT_MAX,
             .divisor = one_in(3) ? 1 + (unsigned)below(20) : 1,
             .new_seq = host->seq++,
         };
@@ -446,7 +431,7 @@ static void exchange_some(void)
     struct call *call = new_call(TWIN_SYNC, LEASABLE);
     struct host *host = &t.hosts[below(HOSTS)];
     for (unsigned i = 0; i < call->n_keys; i++) {
-        int64_t delta = random_amount(&call->limits[i]);
+        int64_t delta = amount_draw(&t.prng, &call->limits[i]);
         call->exchanges[i] = (struct script_sync_order){
             .limit = &call->limits[i],
             .seq = one_in(10) ? (uint32_t)prng_next(&t.prng) : host->seq++,

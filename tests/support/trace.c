@@ -11,6 +11,7 @@
 
 #include "agent/store/local.h"
 
+#include "tests/support/amount.h"
 #include "tests/support/prng.h"
 
 enum {
@@ -164,24 +165,6 @@ static void make_subject(struct subject *subject, enum limit_algorithm algorithm
     t.has_log = t.has_log || algorithm == LIMIT_SLIDING_LOG;
     prng_fill(&t.prng, subject->id, sizeof(subject->id));
     name_subject(subject, number);
-}
-
-static int64_t random_cost(const struct limit *limit)
-{
-    uint64_t size = (uint64_t)(limit->size < LIMIT_AMOUNT_MAX ? limit->size
-                                                              : LIMIT_AMOUNT_MAX);
-    switch (below(8)) {
-    case 0:
-        return 0;
-    case 1:
-        return (int64_t)below(size + 1);
-    case 2:
-        return (int64_t)(size < LIMIT_AMOUNT_MAX ? size + 1 : size);
-    case 3:
-        return (int64_t)size;
-    default:
-        return 1 + (int64_t)below(size / 8 + 1);
-    }
 }
 
 /* On by what one request takes to drain, mostly; sometimes far, sometimes not at all. Back
@@ -419,7 +402,7 @@ static void add_charge(struct step *step, unsigned i, const struct subject *subj
         .limit_id = subject->id,
         .key = (const uint8_t *)subject->key,
         .key_bytes = strlen(subject->key),
-        .cost = random_cost(&subject->limit),
+        .cost = amount_draw(&t.prng, &subject->limit),
         .is_lenient = is_lenient,
         .tie = (uint8_t)(is_lenient && tie > 0 ? 2 * subject->place + tie : 0),
     };
