@@ -227,7 +227,7 @@ static int slot_of(const struct scene *scene, const char *name)
 static struct scene *scene_new(unsigned n_rules, int64_t requests, uint64_t n_keys)
 {
     static struct batch batch;
-    static const uint8_t SECRET[LOCAL_SECRET_BYTES] = "not secret here";
+    static const uint8_t secret[LOCAL_SECRET_BYTES] = "not secret here";
     struct scene *scene = calloc(1, sizeof(*scene));
     ENSURE(scene != NULL);
     scene->n_rules = n_rules;
@@ -242,7 +242,7 @@ static struct scene *scene_new(unsigned n_rules, int64_t requests, uint64_t n_ke
     scene->decide.set = scene->set;
     scene->decide.options = &scene->options;
     scene->decide.counters = counters_new(scene->decide.set->n_limits);
-    scene->store = local_new(MEMORY_BYTES, LOCAL_LOG_BYTES_MIN, SECRET);
+    scene->store = local_new(MEMORY_BYTES, LOCAL_LOG_BYTES_MIN, secret);
     ENSURE(scene->decide.counters != NULL && scene->store != NULL);
     scene->decide.store = scene->store;
     scene->slot_ip = slot_of(scene, "ip");

@@ -57,14 +57,14 @@ static int64_t per_us_of(const struct limit *limit)
 
 static void make_limit(struct prng *prng, struct limit *limit)
 {
-    static const int64_t PERS_US[] = {
+    static const int64_t pers_us[] = {
         1000,         10000,         US_PER_S,        1500000,
         7 * US_PER_S, 60 * US_PER_S, 3600 * US_PER_S, 31 * 86400 * US_PER_S};
-    static const int64_t AMOUNTS[] = {1, 2, 3, 10, 60, 1000, 1000000, 1000000000};
-    int64_t per_us = PERS_US[prng_below(prng, 8)];
+    static const int64_t amounts[] = {1, 2, 3, 10, 60, 1000, 1000000, 1000000000};
+    int64_t per_us = pers_us[prng_below(prng, 8)];
     *limit = (struct limit){
         .algorithm = (enum limit_algorithm)prng_below(prng, LIMIT_ALGORITHMS),
-        .requests = AMOUNTS[prng_below(prng, 8)],
+        .requests = amounts[prng_below(prng, 8)],
         .tick_us = 1,
     };
     while (per_us / limit->tick_us > 1000000) {
@@ -73,7 +73,7 @@ static void make_limit(struct prng *prng, struct limit *limit)
     limit->per_ticks = per_us / limit->tick_us;
     limit->size = limit->requests;
     if (limit->algorithm == LIMIT_TOKEN_BUCKET) {
-        limit->size = AMOUNTS[prng_below(prng, 8)];
+        limit->size = amounts[prng_below(prng, 8)];
     } else if (limit->algorithm == LIMIT_LEAKY_BUCKET) {
         limit->max_delay_ticks = 1
                                  + (int64_t)prng_below(prng,

@@ -33,13 +33,13 @@ struct trace {
 
 static void make_limit(struct prng *prng, struct limit *limit)
 {
-    static const int64_t PERS_US[] = {1000, US_PER_S, 60 * US_PER_S, 3600 * US_PER_S,
+    static const int64_t pers_us[] = {1000, US_PER_S, 60 * US_PER_S, 3600 * US_PER_S,
                                       31 * 86400 * US_PER_S};
-    static const int64_t REQUESTS[] = {1, 10, 1000, LIMIT_AMOUNT_MAX};
-    int64_t per_us = PERS_US[prng_below(prng, 5)];
+    static const int64_t requests[] = {1, 10, 1000, LIMIT_AMOUNT_MAX};
+    int64_t per_us = pers_us[prng_below(prng, 5)];
     *limit = (struct limit){
         .algorithm = (enum limit_algorithm)prng_below(prng, LIMIT_ALGORITHMS),
-        .requests = REQUESTS[prng_below(prng, 4)],
+        .requests = requests[prng_below(prng, 4)],
         .size = LIMIT_AMOUNT_MAX,
         .tick_us = 1,
     };
