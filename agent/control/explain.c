@@ -110,7 +110,7 @@ static bool word_error(const char *word, const char *what, FILE *out)
 static bool bind_value(struct explanation *e, const char *word, int slot,
                        struct rules_bytes text, FILE *out)
 {
-    struct rules_value *value = &e->decide.room.descriptors.values[slot];
+    struct rules_value *value = &decide_room(&e->decide)->descriptors.values[slot];
     struct rules_address *address = &e->addresses[slot];
     *value = (struct rules_value){text.len > 0 ? RULES_TEXT : RULES_ABSENT, text};
     if (slot != RULES_SLOT_IP || text.len == 0) {
@@ -164,7 +164,7 @@ static bool bind_words(struct explanation *e, unsigned n, const char *const *wor
     return true;
 }
 
-/* As decide_notify does it. */
+/* As decide_begin does it. */
 static void bind_plan(struct explanation *e)
 {
     static const struct rules_bytes name = {(const uint8_t *)"plan", 4};
@@ -173,9 +173,9 @@ static void bind_plan(struct explanation *e)
     if (e->source.clients == NULL || slot < 0) {
         return;
     }
-    struct rules_value *plan = &e->decide.room.descriptors.values[slot];
+    struct rules_value *plan = &decide_room(&e->decide)->descriptors.values[slot];
     bool has_plan = plan->type != RULES_ABSENT;
-    rules_clients_apply(e->source.clients, set, &e->decide.room.descriptors);
+    rules_clients_apply(e->source.clients, set, &decide_room(&e->decide)->descriptors);
     e->is_plan_of_client = !has_plan && plan->type != RULES_ABSENT;
 }
 
@@ -192,8 +192,8 @@ static void end(struct explanation *e, enum explain_status status)
 /* The rules are looked at again: what a request needs while it is begun has been used. */
 static enum explain_status print(struct explanation *e)
 {
-    struct rules_explanation *rules = rules_explain(e->source.set->rules,
-                                                    &e->decide.room.descriptors);
+    struct rules_explanation *rules = rules_explain(
+        e->source.set->rules, &decide_room(&e->decide)->descriptors);
     e->rules = rules;
     bool ok = rules != NULL && (!e->is_json || explanation_print_json(e, e->out));
     if (ok && !e->is_json) {

@@ -73,7 +73,7 @@ static inline struct rules_value descriptor_value(char *buf, struct spop_value v
 static void bind_descriptor(struct decide_request *request, unsigned slot,
                             struct spop_value value)
 {
-    struct decide_room *room = &request->decide->room;
+    struct decide_room *room = decide_room(request->decide);
     struct rules_value descriptor = descriptor_value(room->numbers[slot], value);
     if (descriptor.type != RULES_ABSENT) {
         room->descriptors.values[slot] = descriptor;
@@ -128,7 +128,8 @@ static inline void recall_argument(const struct decide_set *set, struct spop_byt
 static void bind_receipt(struct decide_request *request, struct spop_value value)
 {
     bool is_bytes = value.type == SPOP_VALUE_STRING || value.type == SPOP_VALUE_BINARY;
-    request->decide->room.receipt = is_bytes ? value.bytes : (struct spop_bytes){0};
+    decide_room(request->decide)->receipt = is_bytes ? value.bytes
+                                                     : (struct spop_bytes){0};
 }
 
 /* Read the arguments of one message; false when the message is for another domain.
@@ -215,14 +216,14 @@ static uint8_t tie_of(const struct decide_request *request, const struct rules_h
                       const struct decide_limit *limit)
 {
     bool is_tied = hit->is_shadow && limit->exceeded >= ACTION_REJECT;
-    return is_tied ? (uint8_t)(hit - request->decide->room.result.hits + 1) : 0;
+    return is_tied ? (uint8_t)(hit - decide_room(request->decide)->result.hits + 1) : 0;
 }
 
 size_t decide_print_name(struct decide *decide, const struct rules_hit *hit,
                          const struct decide_limit *limit, char *out)
 {
     const struct decide_home *home = limit->home;
-    struct decide_room *room = &decide->room;
+    struct decide_room *room = decide_room(decide);
     struct key_style style = {
         .is_hashed = home->is_hashed,
         .secret = decide->options->key_secret,
@@ -264,9 +265,9 @@ static void add_charge(struct decide_request *request, const struct rules_hit *h
     charge->home = NULL;
     if (limit->home != NULL) {
         charge->home = &limit->home->home;
-        charge->name = request->decide->room.names[at];
+        charge->name = decide_room(request->decide)->names[at];
         charge->name_bytes = decide_print_name(request->decide, hit, limit,
-                                               request->decide->room.names[at]);
+                                               decide_room(request->decide)->names[at]);
         charge->is_shadow = hit->is_shadow;
         charge->count_idx = limit->base_idx;
     }
@@ -274,9 +275,10 @@ static void add_charge(struct decide_request *request, const struct rules_hit *h
 
 static void add_charges(struct decide_request *request)
 {
-    const struct rules_result *result = &request->decide->room.result;
+    const struct rules_result *result = &decide_room(request->decide)->result;
     request->take.n_charges = 0;
     request->take.failure = STORE_NO_FAILURE;
+    request->take.is_prepared = false;
     request->shadow = 0;
     request->advertised = 0;
     request->settled = 0;
@@ -413,7 +415,7 @@ static void on_taken(struct store_take *take)
 /* Lists, and keys that are missing, decide before any counter is touched. */
 static bool decide_without_limits(struct decide_request *request)
 {
-    const struct rules_result *result = &request->decide->room.result;
+    const struct rules_result *result = &decide_room(request->decide)->result;
     struct counters *counters = request->counters;
     enum counter counter = COUNTER_REQUESTS_KEYLESS;
     if (result->listed == RULES_BLOCKED) {
@@ -437,13 +439,14 @@ static bool decide_without_limits(struct decide_request *request)
     return true;
 }
 
-static void decide_descriptors(struct decide_request *request, struct instant now)
+/* Evaluate the descriptors, and set what is to be charged. */
+static void find_charges(struct decide_request *request, struct instant now)
 {
     struct decide *decide = request->decide;
-    struct decide_room *room = &decide->room;
+    struct decide_room *room = decide_room(decide);
     rules_eval(decide->set->rules, &room->descriptors, &room->result);
-    if (decide_without_limits(request)) {
-        request->done(request);
+    request->is_decided = decide_without_limits(request);
+    if (request->is_decided) {
         return;
     }
     if (!request->take.is_peek) {
@@ -456,12 +459,13 @@ static void decide_descriptors(struct decide_request *request, struct instant no
     request->take.counters = request->counters;
     request->take.done = on_taken;
     add_charges(request);
-    store_take(decide->store, &request->take);
+    store_prepare(decide->store, &request->take);
 }
 
 void decide_change(struct decide *decide, const struct decide_set *set,
                    const struct rules_clients *clients, struct counters *counters)
 {
+    ENSURE(decide->n_begun == 0);
     decide->set = set;
     decide->clients = clients;
     decide->counters = counters;
@@ -474,26 +478,25 @@ void decide_peek(struct decide *decide, struct decide_request *request,
     *request = (struct decide_request){
         .decide = decide,
         .counters = decide->counters,
-        .done = done,
-        .context = context,
         .take =
             {
                 .deadline = instant_add_us(now, decide->options->deadline_us),
                 .is_peek = true,
             },
     };
-    decide_descriptors(request, now);
+    decide->n_begun++;
+    find_charges(request, now);
+    decide_finish(request, done, context);
 }
 
-bool decide_notify(struct decide *decide, struct decide_request *request,
-                   const struct spop_event *notify, struct instant now,
-                   decide_done_fn *done, void *context)
+bool decide_begin(struct decide *decide, struct decide_request *request,
+                  const struct spop_event *notify, struct instant now)
 {
-    struct decide_room *room = &decide->room;
+    ENSURE(decide->n_begun < DECIDE_BEGUN_MAX);
+    decide->room_idx = (decide->room_idx + 1) % DECIDE_BEGUN_MAX;
+    struct decide_room *room = decide_room(decide);
     request->decide = decide;
     request->counters = decide->counters;
-    request->done = done;
-    request->context = context;
     request->stream_id = notify->stream_id;
     request->frame_id = notify->frame_id;
     room->receipt = (struct spop_bytes){0};
@@ -502,6 +505,7 @@ bool decide_notify(struct decide *decide, struct decide_request *request,
     if (!bind_messages(request, notify->payload)) {
         return false;
     }
+    decide->n_begun++;
     if (decide->clients != NULL) {
         rules_clients_apply(decide->clients, decide->set->rules, &room->descriptors);
     }
@@ -510,12 +514,36 @@ bool decide_notify(struct decide *decide, struct decide_request *request,
         settle_receipt(decide, now);
     }
     if (request->is_neutral) {
-        done(request);
+        request->is_decided = true;
         return true;
     }
     if (request->take.is_peek) {
         counter_add(decide->counters, COUNTER_PEEKS, 1);
     }
-    decide_descriptors(request, now);
+    find_charges(request, now);
     return true;
+}
+
+void decide_finish(struct decide_request *request, decide_done_fn *done, void *context)
+{
+    struct decide *decide = request->decide;
+    decide->n_begun--;
+    request->done = done;
+    request->context = context;
+    if (request->is_decided) {
+        done(request);
+    } else {
+        store_take(decide->store, &request->take);
+    }
+}
+
+bool decide_notify(struct decide *decide, struct decide_request *request,
+                   const struct spop_event *notify, struct instant now,
+                   decide_done_fn *done, void *context)
+{
+    bool is_begun = decide_begin(decide, request, notify, now);
+    if (is_begun) {
+        decide_finish(request, done, context);
+    }
+    return is_begun;
 }

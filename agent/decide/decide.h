@@ -3,11 +3,12 @@
  *
  * Model:     bind the message's arguments to descriptors, evaluate the rules, take from
  *            the store, combine a verdict, write variables. After the response: settle.h.
- *            decide_notify begins a request; its `done` is called exactly once, at once
- *            or later, and then decide_answer writes the ACK.
+ *            decide_begin finds out what to take, decide_finish takes it: of requests that
+ *            come together one is begun before the last is finished, so that its counters
+ *            are on their way from memory meanwhile. `done` is called exactly once, at
+ *            once or later, and then decide_answer writes the ACK.
  * Ownership: a request is the caller's memory and stays in place until done; the payload
- *            and the room of the decide are read by decide_notify only: the payload may go,
- *            and the next request may begin, as soon as that returns.
+ *            may go as soon as decide_begin returns.
  * Threads:   a struct decide and its requests belong to one worker.
  * Errors:    a malformed payload is the only one: no done, no ACK, end the connection.
  * Limits:    with the local store: no allocation, log line, system call or wait.
@@ -39,6 +40,7 @@ enum {
     DECIDE_SHADOW_BYTES_MAX = 256,
     DECIDE_ACK_BYTES_MAX = 8192, /* room that decide_answer never exceeds */
     DECIDE_ARGUMENTS_KNOWN = 32, /* places of a message whose names are remembered */
+    DECIDE_BEGUN_MAX = 2,        /* requests begun and not finished */
 };
 
 #define DECIDE_DEADLINE_US (5 * US_PER_MS) /* unless the configuration says otherwise */
@@ -81,7 +83,7 @@ struct decide_argument {
     uint8_t name[RULES_NAME_BYTES_MAX];
 };
 
-/** What a request needs only while it is begun. */
+/** What a request needs only until it is finished. */
 struct decide_room {
     struct rules_request descriptors;
     struct rules_result result;
@@ -103,8 +105,16 @@ struct decide {
      * in the same order, so that hardly any is looked up. They belong to `set`. */
     struct decide_argument known[DECIDE_ARGUMENTS_KNOWN];
     char text_buf[DECIDE_PROBLEM_BYTES_MAX]; /* where a variable's text is built */
-    struct decide_room room;
+    unsigned n_begun;
+    unsigned room_idx; /* of the request that was begun last */
+    struct decide_room rooms[DECIDE_BEGUN_MAX];
 };
+
+/** The room of the request that was begun last. */
+static inline struct decide_room *decide_room(struct decide *decide)
+{
+    return &decide->rooms[decide->room_idx];
+}
 
 /**
  * Go on with another set, another table of clients, or both, and count in another block.
@@ -117,11 +127,9 @@ struct decide_request;
 typedef void decide_done_fn(struct decide_request *request);
 
 struct decide_request {
-    /* set by decide_notify */
+    /* set by decide_begin */
     struct decide *decide;
     struct counters *counters; /* those it began with */
-    decide_done_fn *done;
-    void *context; /* the caller's */
     uint64_t stream_id;
     uint64_t frame_id;
     bool is_neutral;   /* nothing to decide: settled, unknown message, foreign domain */
@@ -129,6 +137,10 @@ struct decide_request {
     bool is_unmatched; /* no rule matched */
     bool is_keyless;   /* rules matched, but none had a key */
     bool is_cut;       /* more limits applied than are looked at */
+    bool is_decided;   /* without the store */
+    /* set by decide_finish */
+    decide_done_fn *done;
+    void *context; /* the caller's */
     struct verdict verdict;
     int64_t retry_after_s; /* 0: not denied, or no wait helps */
     struct store_take take;
@@ -140,13 +152,24 @@ struct decide_request {
 };
 
 /**
- * Begin to decide a NOTIFY.
+ * Begin to decide a NOTIFY: find out what it is to be charged. At most DECIDE_BEGUN_MAX are
+ * begun and not finished (asserted).
  *
  * @param request  take.deadline is set
  * @param notify   a SPOP_EVENT_NOTIFY; only read by this call
- * @param context  kept in the request for `done`
- * @return true when done was or will be called; false when the payload is malformed
+ * @return false when the payload is malformed: it is not begun
  */
+MUST_USE bool decide_begin(struct decide *decide, struct decide_request *request,
+                           const struct spop_event *notify, struct instant now);
+
+/**
+ * Charge a request that was begun, and decide.
+ *
+ * @param context  kept in the request for `done`
+ */
+void decide_finish(struct decide_request *request, decide_done_fn *done, void *context);
+
+/** Begin, and finish at once what was not malformed. @return as decide_begin */
 MUST_USE bool decide_notify(struct decide *decide, struct decide_request *request,
                             const struct spop_event *notify, struct instant now,
                             decide_done_fn *done, void *context);
@@ -156,8 +179,8 @@ size_t decide_print_name(struct decide *decide, const struct rules_hit *hit,
                          const struct decide_limit *limit, char *out);
 
 /**
- * Begin to decide what the room's descriptors say, as a peek that is not counted among
- * peeks either. The caller has set them, for the slots of the set.
+ * Decide what the room's descriptors say, as a peek that is not counted among peeks either.
+ * The caller has set them, for the slots of the set.
  */
 void decide_peek(struct decide *decide, struct decide_request *request,
                  struct instant now, decide_done_fn *done, void *context);

@@ -34,9 +34,9 @@ static void correct(struct decide *decide, const struct receipt_item *item,
     };
     if (limit->home != NULL) {
         settlement.home = &limit->home->home;
-        settlement.name = decide->room.names[0];
+        settlement.name = decide_room(decide)->names[0];
         settlement.name_bytes = decide_print_name(decide, hit, limit,
-                                                  decide->room.names[0]);
+                                                  decide_room(decide)->names[0]);
     }
     store_settle(decide->store, &settlement);
 }
@@ -56,14 +56,14 @@ static void settle_item(struct decide *decide, const struct receipt_item *item,
                         struct instant now)
 {
     struct counters *counters = decide->counters;
-    struct rules_result *result = &decide->room.result;
+    struct rules_result *result = &decide_room(decide)->result;
     const struct rules_limit *base = find_limit(decide, item);
     struct rules_hit hit;
     if (base == NULL) {
         counter_add(counters, COUNTER_SETTLED_STALE, 1);
         return;
     }
-    if (!rules_settle(decide->set->rules, &decide->room.descriptors, base->rule,
+    if (!rules_settle(decide->set->rules, &decide_room(decide)->descriptors, base->rule,
                       item->amount, result, &hit)) {
         counter_add(counters, COUNTER_KEYS_MISSING, 1);
         return;
@@ -79,7 +79,7 @@ static void settle_item(struct decide *decide, const struct receipt_item *item,
 void settle_receipt(struct decide *decide, struct instant now)
 {
     struct counters *counters = decide->counters;
-    struct spop_bytes receipt = decide->room.receipt;
+    struct spop_bytes receipt = decide_room(decide)->receipt;
     struct receipt read;
     if (receipt.len == 0) {
         counter_add(counters, COUNTER_SETTLES_WITHOUT_RECEIPT, 1);

@@ -48,6 +48,7 @@ struct connection {
     size_t in_cap;
     uint8_t *in;
     uint8_t *fragments;      /* the buffer lent to the session, or NULL */
+    struct pending *begun;   /* to be finished once the next is begun; or NULL */
     struct pending *pending; /* requests that wait, or whose ACK does: a list */
     unsigned n_pending;
     unsigned n_decided; /* of these, whose ACK waits for room */
@@ -177,15 +178,17 @@ static size_t out_pending(const struct connection *c)
 
 static bool has_out_room(const struct connection *c)
 {
-    return c->out.cap - c->out.len >= OUT_ROOM_MIN;
+    size_t owed = c->begun != NULL ? DECIDE_ACK_BYTES_MAX : 0;
+    return c->out.cap - c->out.len >= OUT_ROOM_MIN + owed;
 }
 
 /* Whether a frame may be taken. Who is handed over, or ends, takes none while others wait. */
 static bool can_take(const struct connection *c)
 {
+    unsigned n_pending = c->n_pending + (c->begun != NULL);
     return c->phase == PHASE_OPEN && has_out_room(c)
-           && c->n_pending < CONNECTION_PENDINGS_MAX
-           && !(c->worker->is_handing_over && c->n_pending > 0);
+           && n_pending < CONNECTION_PENDINGS_MAX
+           && !(c->worker->is_handing_over && n_pending > 0);
 }
 
 /* Offer what is pending to the peer, once. Answers what send does. */
@@ -322,6 +325,25 @@ static void end_invalid(struct connection *c, enum spop_code code)
     c->phase = PHASE_ENDING;
 }
 
+/* The ACK is written now, or the store answers later. */
+static void finish_begun(struct connection *c)
+{
+    struct worker *worker = c->worker;
+    struct pending *pending = c->begun;
+    if (pending == NULL) {
+        return;
+    }
+    c->begun = NULL;
+    decide_finish(&pending->request, on_decided, worker);
+    if (pending->state == PENDING_BEGUN) {
+        ENSURE(pending != &worker->pendings.last);
+        link_pending(c, pending);
+    } else {
+        pendings_put(&worker->pendings, pending);
+    }
+}
+
+/* Begin it, and then finish the one before, whose counters are at hand by now. */
 static void on_notify(struct connection *c, const struct spop_event *event,
                       struct instant now)
 {
@@ -336,16 +358,18 @@ static void on_notify(struct connection *c, const struct spop_event *event,
     pending->connection = c;
     pending->request.take.deadline = instant_add_us(
         now, may_wait ? worker->decide.options->deadline_us : 0);
-    if (!decide_notify(&worker->decide, &pending->request, event, now, on_decided,
-                       worker)) {
+    bool is_begun = decide_begin(&worker->decide, &pending->request, event, now);
+    finish_begun(c);
+    if (!is_begun) {
         counter_add(counters, COUNTER_NOTIFIES_MALFORMED, 1);
         end_invalid(c, SPOP_CODE_INVALID);
-    } else if (pending->state == PENDING_BEGUN) {
-        ENSURE(may_wait);
-        link_pending(c, pending);
+        pendings_put(&worker->pendings, pending);
         return;
     }
-    pendings_put(&worker->pendings, pending);
+    c->begun = pending;
+    if (!may_wait) {
+        finish_begun(c); /* there is one such request, and the next needs it */
+    }
 }
 
 /* A NOTIFY begins in fragments: without a buffer left the session refuses it. */
@@ -417,6 +441,21 @@ static void keep(struct connection *c, struct spop_bytes left, bool is_other_fra
     c->in_len = left.len;
 }
 
+/* What the session says for itself comes after the ACKs of what came before. */
+static size_t next_event(struct connection *c, struct spop_bytes bytes,
+                         struct spop_event *event)
+{
+    UNCLEARED uint8_t buf[SPOP_SESSION_ROOM_MIN];
+    struct spop_writer said;
+    spop_writer_init(&said, buf, sizeof(buf));
+    size_t n_done = spop_session_next(&c->session, bytes, &said, event);
+    if (event->type != SPOP_EVENT_NOTIFY) {
+        finish_begun(c);
+    }
+    spop_write_bytes(&c->out, (struct spop_bytes){.ptr = buf, .len = said.len});
+    return n_done;
+}
+
 /* Act on the whole frames at the beginning of `bytes`, for as long as they may be taken,
  * and move past them; true when it stopped before the last. */
 static bool take_frames(struct connection *c, struct spop_bytes *bytes,
@@ -424,7 +463,7 @@ static bool take_frames(struct connection *c, struct spop_bytes *bytes,
 {
     while (can_take(c)) {
         struct spop_event event;
-        size_t n_done = spop_session_next(&c->session, *bytes, &c->out, &event);
+        size_t n_done = next_event(c, *bytes, &event);
         if (event.type == SPOP_EVENT_MORE) {
             return false;
         }
@@ -435,6 +474,7 @@ static bool take_frames(struct connection *c, struct spop_bytes *bytes,
             give_fragments_back(c);
         }
     }
+    finish_begun(c);
     return c->phase == PHASE_OPEN;
 }
 

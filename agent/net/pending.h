@@ -2,9 +2,9 @@
  * @file agent/net/pending.h  The requests of a worker that are under way.
  *
  * Model:     a fixed pool. A request is taken for each NOTIFY and goes back once its ACK is
- *            written. With a store that answers at once that is before the next NOTIFY, so
- *            that one and the same is used over and over. Where the pool is empty there is
- *            one more, for a request that may not wait.
+ *            written. With a store that answers at once that is when the next NOTIFY has
+ *            begun, so that the same two are used over and over. Where the pool is empty there
+ *            is one more, for a request that may not wait.
  * Ownership: the pool is part of its worker; zeroed it is ready. What is taken belongs to
  *            its connection until it is put back.
  * Threads:   its worker's.
@@ -23,7 +23,7 @@ enum {
 struct connection;
 
 enum pending_state {
-    PENDING_BEGUN = 0, /* in decide_notify */
+    PENDING_BEGUN = 0, /* from decide_begin to decide_finish */
     PENDING_WAITING,   /* for the store */
     PENDING_DECIDED,   /* the ACK waits for room in the output */
     PENDING_ANSWERED,  /* the ACK is written, or nobody is left to get it */

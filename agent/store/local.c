@@ -41,16 +41,29 @@ static struct hash hash_counter(const struct local *local, const uint8_t *limit_
     return hash;
 }
 
+/* Hash the keys, and have the sets and the slots that they lead to fetched. */
+static void local_prepare(struct store *store, struct store_take *take)
+{
+    const struct local *local = to_local(store);
+    for (unsigned i = 0; i < take->n_charges; i++) {
+        struct store_charge *charge = &take->charges[i];
+        struct hash hash = hash_counter(local, charge->limit_id, charge->key,
+                                        charge->key_bytes);
+        const struct set *set = set_of(local, (uint32_t)hash.lo);
+        __builtin_prefetch(set, 1);
+        __builtin_prefetch(&set->slots[home_of(&hash)], 1);
+        charge->hash[0] = hash.lo;
+        charge->hash[1] = hash.hi;
+    }
+}
+
 static void place_charges(const struct local *local, const struct store_take *take,
                           struct place *places)
 {
     for (unsigned i = 0; i < take->n_charges; i++) {
-        const struct store_charge *charge = &take->charges[i];
-        places[i].hash = hash_counter(local, charge->limit_id, charge->key,
-                                      charge->key_bytes);
-        places[i].set = set_of(local, (uint32_t)places[i].hash.lo);
-        __builtin_prefetch(places[i].set, 1);
-        __builtin_prefetch(&places[i].set->slots[home_of(&places[i].hash)], 1);
+        const uint64_t *hash = take->charges[i].hash;
+        places[i].hash = (struct hash){.lo = hash[0], .hi = hash[1]};
+        places[i].set = set_of(local, (uint32_t)hash[0]);
     }
 }
 
@@ -440,6 +453,9 @@ static void local_take(struct store *store, struct store_take *take)
     UNCLEARED struct set *sorted[STORE_CHARGES_MAX];
     ENSURE(take->n_charges <= STORE_CHARGES_MAX);
 
+    if (!take->is_prepared) {
+        local_prepare(store, take);
+    }
     place_charges(local, take, places);
     sort_sets(places, take->n_charges, sorted);
     lock_sets(sorted, take->n_charges);
@@ -503,6 +519,7 @@ static void local_free(struct store *store)
 
 static const struct store_ops local_ops = {
     .name = "local",
+    .prepare = local_prepare,
     .take = local_take,
     .settle = local_settle,
     .free = local_free,

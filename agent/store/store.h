@@ -99,6 +99,7 @@ struct store_charge {
     uint8_t tie;        /* of lenient ones: those of one number; 0: none */
     enum store_source source;   /* 0; a store that has policies says */
     bool is_charged;            /* out */
+    uint64_t hash[2];           /* the store's own, where the take is prepared */
     int64_t place;              /* out, where charged: limit_place of the charge */
     struct limit_answer answer; /* out: after the charge where charged */
 };
@@ -120,6 +121,7 @@ struct store_take {
                               * is not after `now`, take completes before it returns */
     unsigned n_charges;
     bool is_peek;
+    bool is_prepared;           /* by store_prepare, since the charges were set */
     enum store_failure failure; /* 0; a store that has policies says */
     bool is_allowed;            /* out: no charge was refused but lenient ones */
     struct counters *counters;  /* of the calling thread */
@@ -153,6 +155,8 @@ enum store_letter {
 
 struct store_ops {
     const char *name;
+    /* Fetch from memory what the take will touch; NULL: nothing of it is far. */
+    void (*prepare)(struct store *store, struct store_take *take);
     void (*take)(struct store *store, struct store_take *take);
     void (*settle)(struct store *store, const struct store_settlement *settlement);
     /* Count no more in the counters of the takes so far; NULL: done by itself. */
@@ -166,6 +170,18 @@ struct store_ops {
 struct store {
     const struct store_ops *ops;
 };
+
+/**
+ * Say that a take will come, of these charges. Where something else is done before it does, it
+ * finds what it needs at hand; it need not come.
+ */
+static inline void store_prepare(struct store *store, struct store_take *take)
+{
+    if (store->ops->prepare != NULL) {
+        store->ops->prepare(store, take);
+        take->is_prepared = true;
+    }
+}
 
 static inline void store_take(struct store *store, struct store_take *take)
 {

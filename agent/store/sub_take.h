@@ -16,6 +16,7 @@ static inline void sub_take_begin(struct store_take *sub, const struct store_tak
     sub->now = take->now;
     sub->deadline = take->deadline;
     sub->is_peek = take->is_peek;
+    sub->is_prepared = false;
     sub->counters = take->counters;
     sub->done = sub_take_ignore_done;
     sub->n_charges = 0;

@@ -46,7 +46,7 @@ struct scene {
     struct decide_options options;
     struct instant now;
     struct prng prng;
-    struct decide_request request;
+    struct decide_request requests[DECIDE_BEGUN_MAX];
     int slot_ip;
     int slot_path;
     int slot_api_key;
@@ -68,7 +68,7 @@ struct batch {
     uint64_t n_ack_bytes;
 };
 
-typedef void run_fn(struct scene *scene, struct batch *batch, const struct sample *s);
+typedef void run_fn(struct scene *scene, struct batch *batch);
 
 struct bench_case {
     const char *name;
@@ -173,8 +173,8 @@ static void answer_done(struct decide_request *request)
     batch->n_ack_bytes += batch->ack.len;
 }
 
-static void run_notify(struct scene *scene, struct batch *batch, const struct sample *s,
-                       decide_done_fn *done)
+static void begin(struct scene *scene, struct decide_request *request,
+                  const struct sample *s)
 {
     struct spop_event notify = {
         .type = SPOP_EVENT_NOTIFY,
@@ -182,20 +182,46 @@ static void run_notify(struct scene *scene, struct batch *batch, const struct sa
         .frame_id = 1,
         .payload = {.ptr = s->payload, .len = s->payload_len},
     };
-    ENSURE(decide_notify(&scene->decide, &scene->request, &notify, scene->now, done,
-                         batch));
+    ENSURE(decide_begin(&scene->decide, request, &notify, scene->now));
 }
 
-static void run_decision(struct scene *scene, struct batch *batch,
-                         const struct sample *s)
+static void run_one(struct scene *scene, struct batch *batch, const struct sample *s)
 {
-    run_notify(scene, batch, s, ignore_done);
+    begin(scene, &scene->requests[0], s);
+    decide_finish(&scene->requests[0], ignore_done, batch);
 }
 
-static void run_decision_and_ack(struct scene *scene, struct batch *batch,
-                                 const struct sample *s)
+/* As a connection does with what it reads at once: each request is begun before the last is
+ * finished. */
+static void run_together(struct scene *scene, struct batch *batch, decide_done_fn *done)
 {
-    run_notify(scene, batch, s, answer_done);
+    struct decide_request *last = NULL;
+    for (unsigned i = 0; i < BATCH; i++) {
+        struct decide_request *request = &scene->requests[i % DECIDE_BEGUN_MAX];
+        begin(scene, request, &batch->samples[i]);
+        if (last != NULL) {
+            decide_finish(last, done, batch);
+        }
+        last = request;
+    }
+    decide_finish(last, done, batch);
+}
+
+static void run_decisions(struct scene *scene, struct batch *batch)
+{
+    run_together(scene, batch, ignore_done);
+}
+
+static void run_decisions_and_acks(struct scene *scene, struct batch *batch)
+{
+    run_together(scene, batch, answer_done);
+}
+
+static void run_one_by_one(struct scene *scene, struct batch *batch)
+{
+    for (unsigned i = 0; i < BATCH; i++) {
+        run_one(scene, batch, &batch->samples[i]);
+    }
 }
 
 static struct rules_value value_of(enum rules_value_type type, const void *ptr,
@@ -204,16 +230,21 @@ static struct rules_value value_of(enum rules_value_type type, const void *ptr,
     return (struct rules_value){.type = type, .bytes = {.ptr = ptr, .len = len}};
 }
 
-static void run_matching(struct scene *scene, struct batch *batch,
-                         const struct sample *s)
+static void match(struct scene *scene, const struct sample *s)
 {
-    struct rules_value *values = scene->decide.room.descriptors.values;
-    (void)batch;
+    struct rules_value *values = decide_room(&scene->decide)->descriptors.values;
     values[scene->slot_ip] = value_of(RULES_ADDRESS, s->ip, sizeof(s->ip));
     values[scene->slot_path] = value_of(RULES_TEXT, s->path, strlen(s->path));
     values[scene->slot_api_key] = value_of(RULES_TEXT, s->api_key, strlen(s->api_key));
-    rules_eval(scene->decide.set->rules, &scene->decide.room.descriptors,
-               &scene->decide.room.result);
+    rules_eval(scene->decide.set->rules, &decide_room(&scene->decide)->descriptors,
+               &decide_room(&scene->decide)->result);
+}
+
+static void run_matching(struct scene *scene, struct batch *batch)
+{
+    for (unsigned i = 0; i < BATCH; i++) {
+        match(scene, &batch->samples[i]);
+    }
 }
 
 static int slot_of(const struct scene *scene, const char *name)
@@ -250,7 +281,7 @@ static struct scene *scene_new(unsigned n_rules, int64_t requests, uint64_t n_ke
     scene->slot_api_key = slot_of(scene, "api_key");
     for (uint64_t key = 0; key < n_keys; key++) {
         make_sample(scene, &batch.samples[0], key);
-        run_decision(scene, &batch, &batch.samples[0]);
+        run_one(scene, &batch, &batch.samples[0]);
     }
     return scene;
 }
@@ -275,9 +306,7 @@ static double run_round(const struct bench_case *bench, struct batch *batch)
         }
         scene->now = instant_add_us(scene->now, BATCH);
         int64_t began_ns = measure_cpu_ns();
-        for (unsigned i = 0; i < BATCH; i++) {
-            bench->run(scene, batch, &batch->samples[i]);
-        }
+        bench->run(scene, batch);
         sum_ns += measure_cpu_ns() - began_ns;
     }
     return (double)sum_ns / DECISIONS;
@@ -306,6 +335,7 @@ static void check_outcomes(const struct scene *allow, const struct scene *refuse
 }
 
 enum case_id {
+    ALLOW_ALONE,
     ALLOW_DECISION,
     ALLOW_ACK,
     REFUSE_DECISION,
@@ -327,16 +357,21 @@ int main(void)
     struct scene *few = scene_new(10, RULES_AMOUNT_MAX, 0);
     struct scene *many = scene_new(1000, RULES_AMOUNT_MAX, 0);
     struct bench_case cases[CASES_N] = {
-        [ALLOW_DECISION] = {"allow, decision", allow, KEYS, run_decision, {0}},
+        [ALLOW_ALONE] =
+            {"allow, decision, one by one", allow, KEYS, run_one_by_one, {0}},
+        [ALLOW_DECISION] = {"allow, decision", allow, KEYS, run_decisions, {0}},
         [ALLOW_ACK] =
-            {"allow, decision and ACK", allow, KEYS, run_decision_and_ack, {0}},
-        [REFUSE_DECISION] = {"refuse, decision", refuse, KEYS, run_decision, {0}},
+            {"allow, decision and ACK", allow, KEYS, run_decisions_and_acks, {0}},
+        [REFUSE_DECISION] = {"refuse, decision", refuse, KEYS, run_decisions, {0}},
         [REFUSE_ACK] =
-            {"refuse, decision and ACK", refuse, KEYS, run_decision_and_ack, {0}},
+            {"refuse, decision and ACK", refuse, KEYS, run_decisions_and_acks, {0}},
         [ALLOW_ONE_KEY] =
-            {"allow, decision and ACK, one key", allow, 1, run_decision_and_ack, {0}},
-        [REFUSE_ONE_KEY] =
-            {"refuse, decision and ACK, one key", refuse, 1, run_decision_and_ack, {0}},
+            {"allow, decision and ACK, one key", allow, 1, run_decisions_and_acks, {0}},
+        [REFUSE_ONE_KEY] = {"refuse, decision and ACK, one key",
+                            refuse,
+                            1,
+                            run_decisions_and_acks,
+                            {0}},
         [MATCH_10] = {"matching alone, 2 of 10 rules", few, KEYS, run_matching, {0}},
         [MATCH_1000] =
             {"matching alone, 2 of 1000 rules", many, KEYS, run_matching, {0}},

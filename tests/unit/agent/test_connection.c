@@ -181,6 +181,50 @@ static void half_a_frame(void **context)
     expect_disconnect(SPOP_CODE_TIMEOUT);
 }
 
+static void expect_ack(uint8_t id)
+{
+    assert_true(spop_client_receive(&client));
+    assert_int_equal(spop_client_frame_type(&client), SPOP_FRAME_ACK);
+    assert_int_equal(client.frame[9], id);
+}
+
+/* Two NOTIFYs and what follows them in one write: they are answered, in their order, first. */
+static void expect_acks_before_disconnect(const uint8_t *next, size_t next_len,
+                                          uint8_t code)
+{
+    uint8_t frames[512];
+    size_t len = spop_client_put_notify(frames, sizeof(frames), 1, "k", 0);
+    len += spop_client_put_notify(frames + len, sizeof(frames) - len, 2, "k", 0);
+    memcpy(frames + len, next, next_len);
+    assert_true(spop_client_send(&client, frames, len + next_len));
+    turn();
+    expect_ack(1);
+    expect_ack(2);
+    expect_disconnect(code);
+}
+
+static void acks_come_before_a_disconnect(void **context)
+{
+    (void)context;
+    uint8_t frame[128];
+    open_connection();
+    say_hello();
+    size_t len = spop_client_put_disconnect(frame, sizeof(frame), SPOP_CODE_NORMAL);
+    expect_acks_before_disconnect(frame, len, SPOP_CODE_NORMAL);
+}
+
+static void acks_come_before_a_complaint(void **context)
+{
+    (void)context;
+    uint8_t frame[128];
+    open_connection();
+    say_hello();
+    size_t len = spop_client_put_notify(frame, sizeof(frame), 3, "k", 0);
+    frame[len - 2] = 0xff; /* the type of its last value */
+    expect_acks_before_disconnect(frame, len, SPOP_CODE_INVALID);
+    assert_int_equal(count(COUNTER_NOTIFIES_MALFORMED), 1);
+}
+
 /* All fragments of a NOTIFY but the last, which is left in `last`. */
 static size_t send_all_but_the_last(uint8_t last[64])
 {
@@ -716,6 +760,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(silence_before_hello),
         TEST(half_a_frame),
+        TEST(acks_come_before_a_disconnect),
+        TEST(acks_come_before_a_complaint),
         TEST(fragments_are_answered_once_whole),
         TEST(fragments_without_an_end),
         TEST(a_connection_that_goes_gives_its_buffer_back),

@@ -68,6 +68,53 @@ static void peek(struct decider *d, const char *path, const char *key)
     ask(d, "ratelimit-peek", path, key);
 }
 
+static void begin(struct decider *d, struct decide_request *begun, const char *key)
+{
+    struct spop_event notify = {.type = SPOP_EVENT_NOTIFY};
+    decider_begin(d);
+    decider_message(d, "ratelimit-check");
+    decider_text(d, "path", "/v1/things");
+    decider_text(d, "key", key);
+    notify.payload = (struct spop_bytes){.ptr = d->payload_buf, .len = d->payload.len};
+    assert_true(
+        decide_begin(&d->decide, begun, &notify, (struct instant){.us = START_US}));
+}
+
+static void expect_key(const struct decide_request *begun, const char *key)
+{
+    const struct store_charge *charge = &begun->take.charges[0];
+    size_t len = strlen(key);
+    assert_true(charge->key_bytes > len);
+    assert_memory_equal(charge->key + charge->key_bytes - len, key, len);
+}
+
+static void ignore_done(struct decide_request *finished)
+{
+    (void)finished;
+}
+
+static void one_is_begun_before_the_last_is_finished(void **context)
+{
+    static struct decide_request other;
+    struct decider *d = *context;
+    for (int i = 0; i < 2; i++) {
+        begin(d, &d->request, "a");
+        begin(d, &other, "b");
+        expect_key(&d->request, "a");
+        expect_key(&other, "b");
+        decide_finish(&d->request, ignore_done, NULL);
+        decide_finish(&other, ignore_done, NULL);
+        assert_false(d->request.verdict.is_denied);
+        assert_false(other.verdict.is_denied);
+    }
+    request(d, "/v1/things", "a");
+    assert_int_equal(decoded_ack_number(&d->ack, "deny"), 1);
+    request(d, "/v1/things", "b");
+    assert_int_equal(decoded_ack_number(&d->ack, "deny"), 1);
+    request(d, "/v1/things", "c");
+    assert_int_equal(decoded_ack_number(&d->ack, "deny"), 0);
+}
+
 static void allow_says_what_is_left(void **context)
 {
     struct decider *d = *context;
@@ -921,6 +968,7 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
+        TEST(one_is_begun_before_the_last_is_finished),
         TEST(allow_says_what_is_left),
         TEST(names_may_change_places),
         TEST(refusal_says_why_and_for_how_long),
