@@ -19,6 +19,7 @@ struct process_usage {
     int64_t rss_bytes;
 };
 
+/** @return false: there is no such process, or /proc is not there */
 MUST_USE bool process_read(long pid, struct process_usage *usage);
 
 #endif

@@ -13,9 +13,11 @@
 
 #include "agent/bench/bench.h"
 
+/** Say what came of a run, for people. */
 void report_print(const struct bench_plan *plan, const struct bench_result *result,
                   FILE *out);
 
+/** The same as one flat JSON object. */
 void report_print_json(const struct bench_plan *plan, const struct bench_result *result,
                        FILE *out);
 

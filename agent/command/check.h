@@ -101,6 +101,7 @@ void check_fini(struct check *check);
 /** Read all files and look at them. @return false when memory ran out */
 MUST_USE bool check_find(struct check *check);
 
+/** Count what was found in all files. */
 struct check_verdict check_verdict_find(const struct check *check);
 
 /** Print what was found and what the rules mean, for people. */

@@ -30,6 +30,11 @@ struct check_bound {
     int64_t steady; /* in a span of `per` under steady load */
 };
 
+/**
+ * Find the bound of a limit by its algorithm.
+ *
+ * @param largest_cost  that its rule can charge
+ */
 void check_bound_find(const struct rules_ast_limit *limit,
                       const struct check_numbers *numbers, int64_t largest_cost,
                       struct check_bound *bound);

@@ -76,6 +76,7 @@ struct check_redis_place {
     int64_t now_s;
 };
 
+/** @param load  of all hosts together; n_hosts is at least 1 */
 MUST_USE bool check_redis_size_find(const struct rules_ast *ast,
                                     const struct check_redis_place *place,
                                     const struct check_load *load,

@@ -39,6 +39,7 @@ struct check_size {
     int64_t memory_bytes; /* for `memory` of agent.yaml */
 };
 
+/** @param load  of all hosts together; n_hosts is at least 1 */
 void check_size_find(const struct rules_ast *ast, const struct check_load *load,
                      struct check_size *size);
 

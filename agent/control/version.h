@@ -10,6 +10,7 @@ enum {
     VERSION_BYTES = 17 /* 16 of hex, and a NUL */
 };
 
+/** @param version  set, with a NUL */
 void version_of(const char *text, size_t len, char version[VERSION_BYTES]);
 
 #endif

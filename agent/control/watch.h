@@ -38,6 +38,7 @@ MUST_USE bool watch_add(struct watch *watch, const char *path);
 /** @return whether a file is another one than when it was last looked at */
 MUST_USE bool watch_has_changed(struct watch *watch);
 
+/** Look at no file any more, and free what was kept of them. */
 void watch_clear(struct watch *watch);
 
 /** The same for one file. @param seen  zero: it was not there; what it is now */

@@ -74,6 +74,7 @@ struct key_text {
 
 _Static_assert((int)KEY_BYTES_MAX <= (int)STORE_NAME_BYTES_MAX, "a name always fits");
 
+/** Put together what all names of a limit have, once for all requests. Names are copied. */
 void key_form_init(struct key_form *form, const struct key_name *name);
 
 /**

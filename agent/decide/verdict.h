@@ -97,6 +97,13 @@ uint32_t verdict_by_policy(const struct store_take *take);
 void verdict_set(struct verdict *verdict, enum action action, enum reason reason,
                  const char *rule);
 
+/**
+ * Make one verdict of the answers to all charges of a take: the strongest action of those
+ * that are over their limits decides, and the limit that is told is chosen as
+ * agent/README.md says (`rule`, `limit`).
+ *
+ * @param take  done; its charges belong to `circumstances` one by one
+ */
 void verdict_combine(const struct store_take *take,
                      const struct verdict_circumstances *circumstances,
                      struct verdict *verdict);

@@ -166,6 +166,7 @@ struct limit_policy {
     int64_t burst;    /* shown as a parameter of its own when not 0 */
 };
 
+/** @param policy  filled */
 void limit_describe(const struct limit *limit, struct limit_policy *policy);
 
 /**

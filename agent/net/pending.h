@@ -48,6 +48,7 @@ struct pendings {
 /** @return a request in state BEGUN */
 struct pending *pendings_take(struct pendings *pendings);
 
+/** Give one back. */
 void pendings_put(struct pendings *pendings, struct pending *pending);
 
 #endif

@@ -48,6 +48,7 @@ struct server_options {
 MUST_USE struct server *server_start(struct ev_loop *loop,
                                      const struct server_options *options);
 
+/** @return how many descriptors server_send_listeners sends */
 unsigned server_n_listeners(const struct server *server);
 
 /** Send the listeners through a channel; they stay open, and are accepted from. */
@@ -119,6 +120,7 @@ void server_free(struct server *server);
  */
 MUST_USE bool server_is_turning(struct server *server);
 
+/** @return connections of all workers that are open now */
 unsigned server_n_open(const struct server *server);
 
 #endif

@@ -88,6 +88,7 @@ void link_free(struct link *l);
 void link_use(struct link *l, const char *host,
               const struct endpoint_address *addresses, unsigned n_addresses);
 
+/** Whether commands can be sent: greeted, and not about to end. */
 bool link_is_ready(const struct link *l);
 
 /** End the connection once the callbacks that run are through, and connect anew. */

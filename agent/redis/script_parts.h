@@ -26,7 +26,9 @@ uint8_t *script_put_number(uint8_t *out, int64_t value, unsigned n_bytes);
 uint8_t *script_put_limit(uint8_t *out, const struct limit *limit, struct instant now,
                           unsigned flags);
 
+/** Whether a number has no other bits than those of `all`. */
 bool script_is_flags(int64_t number, int64_t all);
+/** Add what the flags of a charge, an order or an exchange say was repaired. */
 void script_count_repairs(int64_t flags, struct script_repairs *repairs);
 
 /** Whether a counter of that limit may have these. */

@@ -56,6 +56,7 @@ MUST_USE enum transport_status transport_write(struct transport *transport,
                                                const char *bytes, size_t len,
                                                size_t *n);
 
+/** One that is closed is fine. */
 void transport_close(struct transport *transport);
 
 #endif

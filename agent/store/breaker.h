@@ -110,6 +110,7 @@ struct breaker_status {
     uint64_t n_opened;
 };
 
+/** As it is now: what time alone changes is seen to. */
 struct breaker_status breaker_read(struct breaker *breaker, struct instant now);
 
 const char *breaker_state_text(enum breaker_state state);

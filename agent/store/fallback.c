@@ -1,7 +1,7 @@
 #include "agent/store/fallback.h"
 
-/* Requests of one node are rounded down: they are counted in parts of a request, so small
- * that 100 nodes of a rule with one request still lose less than 1 in 1 000. */
+/* Requests of one agent are rounded down: they are counted in parts of a request, so small
+ * that 100 agents of a rule with one request still lose less than 1 in 1 000. */
 enum {
     PARTS_MIN = 100000
 };
@@ -27,10 +27,10 @@ void fallback_init(struct fallback *fallback, const struct limit *limit, int64_t
     };
 }
 
-void fallback_limit(const struct fallback *fallback, unsigned n_nodes, int share,
+void fallback_limit(const struct fallback *fallback, unsigned n_agents, int share,
                     struct limit *limit)
 {
-    int64_t whole = (int64_t)n_nodes * FALLBACK_SHARE_WHOLE;
+    int64_t whole = (int64_t)n_agents * FALLBACK_SHARE_WHOLE;
     *limit = fallback->limit;
     if (fallback->size == 0) {
         limit->size = 0; /* nothing passes, as ever */

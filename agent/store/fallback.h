@@ -2,15 +2,15 @@
  * @file agent/store/fallback.h  What a limit is on one host while nobody has the whole count.
  *
  * Model:     whatever the algorithm of the limit, a token bucket: its rate is that of the
- *            limit, divided by the live nodes, times the share that the rule gives; its size
+ *            limit, divided by the live agents, times the share that the rule gives; its size
  *            is the same part of the limit's, or the largest cost that the rule can charge
  *            (as far as the limit itself would pass it), so that no request is refused for
- *            ever. W and ticks do not depend on nodes or share, so that tokens used stay
+ *            ever. W and ticks do not depend on agents or share, so that tokens used stay
  *            used when these change.
  * Ownership: none.
  * Threads:   no shared state.
  * Errors:    none.
- * Limits:    the rate is rounded down, by less than 1 in 1 000 up to 100 nodes (with a share
+ * Limits:    the rate is rounded down, by less than 1 in 1 000 up to 100 agents (with a share
  *            of less than 1, up to 100 of these).
  */
 #ifndef AGENT_STORE_FALLBACK_H
@@ -24,7 +24,7 @@ enum {
 
 /** What does not change while rules are in force. */
 struct fallback {
-    struct limit limit; /* a token bucket as for one node and the whole share */
+    struct limit limit; /* a token bucket as for one agent and the whole share */
     int64_t size;       /* the limit's own */
     int64_t cost_max;   /* that the rule can charge, at most its size */
 };
@@ -38,8 +38,8 @@ struct fallback {
 void fallback_init(struct fallback *fallback, const struct limit *limit, int64_t base,
                    int64_t cost_max);
 
-/** The bucket for `n_nodes` (at least 1) and a share in 1/FALLBACK_SHARE_WHOLE. */
-void fallback_limit(const struct fallback *fallback, unsigned n_nodes, int share,
+/** The bucket for `n_agents` (at least 1) and a share in 1/FALLBACK_SHARE_WHOLE. */
+void fallback_limit(const struct fallback *fallback, unsigned n_agents, int share,
                     struct limit *limit);
 
 #endif

@@ -145,6 +145,7 @@ struct image_reader {
     } part;
 };
 
+/** Begin to read an image. @param on_records  called within image_read */
 void image_reader_init(struct image_reader *reader, image_records_fn *on_records,
                        void *context);
 

@@ -156,6 +156,7 @@ struct lease_held leases_look(struct leases *leases, const struct table_key *key
 /** For how long Redis keeps what it gave, in ms. */
 unsigned leases_ttl_ms(const struct leases *leases);
 
+/** @param totals  set; each is right for itself, as others go on meanwhile */
 void leases_read(const struct leases *leases, struct leases_totals *totals);
 
 #endif

@@ -135,6 +135,7 @@ void redis_context_put_if_over(struct context *context);
 /** Keep bytes that go when the take was begun. @return where they stand */
 uint8_t *redis_context_keep(struct context *context, const void *bytes, size_t n);
 
+/** The call of a context to a slot: made, with no charges, where there is none. */
 struct call *redis_call_of_slot(struct context *context, unsigned slot);
 
 /** Which charge belongs to which call; their order is that of the calls. */

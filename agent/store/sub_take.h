@@ -6,11 +6,13 @@
 
 #include "agent/store/store.h"
 
+/** What is done of a take that is done at once. */
 static inline void sub_take_ignore_done(struct store_take *take)
 {
     (void)take;
 }
 
+/** Make a take without charges of the moment of another; charges are for the caller to add. */
 static inline void sub_take_begin(struct store_take *sub, const struct store_take *take)
 {
     sub->now = take->now;
@@ -22,6 +24,7 @@ static inline void sub_take_begin(struct store_take *sub, const struct store_tak
     sub->n_charges = 0;
 }
 
+/** Put the answer of its charge `i` where it belongs: to charge `at` of the whole take. */
 static inline void sub_take_answer(const struct store_take *sub, unsigned i,
                                    struct store_take *take, unsigned at)
 {

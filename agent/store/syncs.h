@@ -155,6 +155,7 @@ struct sync_held syncs_look(struct syncs *syncs, const struct table_key *key,
 /** Say how old the oldest last exchange is, of the pools that a worker watches. */
 void syncs_set_age(struct syncs *syncs, unsigned worker, int64_t age_us);
 
+/** @param totals  set; each is right for itself, as others go on meanwhile */
 void syncs_read(const struct syncs *syncs, struct sync_totals *totals);
 
 #endif

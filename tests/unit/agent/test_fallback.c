@@ -13,12 +13,12 @@ enum {
     WHOLE = FALLBACK_SHARE_WHOLE
 };
 
-static struct limit fall_back(const struct limit *limit, unsigned n_nodes, int share)
+static struct limit fall_back(const struct limit *limit, unsigned n_agents, int share)
 {
     struct fallback fallback;
     struct limit bucket;
     fallback_init(&fallback, limit, limit->requests, 1);
-    fallback_limit(&fallback, n_nodes, share, &bucket);
+    fallback_limit(&fallback, n_agents, share, &bucket);
     return bucket;
 }
 
@@ -47,20 +47,20 @@ static void one_node_has_the_whole_limit(void **context)
 }
 
 /* After the size at the start, the rate: within 1 in 1 000 below. */
-static void nodes_and_share_divide_it(void **context)
+static void agents_and_share_divide_it(void **context)
 {
     (void)context;
-    static const unsigned nodes[] = {1, 2, 3, 7, 20, 100};
+    static const unsigned agents[] = {1, 2, 3, 7, 20, 100};
     static const int shares[] = {WHOLE, WHOLE / 2, WHOLE / 3};
-    for (size_t i = 0; i < sizeof(nodes) / sizeof(nodes[0]); i++) {
+    for (size_t i = 0; i < sizeof(agents) / sizeof(agents[0]); i++) {
         for (size_t j = 0; j < sizeof(shares) / sizeof(shares[0]); j++) {
             struct limit limit = sliding(7, MINUTE_US);
-            struct limit bucket = fall_back(&limit, nodes[i], shares[j]);
-            double want = 7.0 * shares[j] / WHOLE / nodes[i] / 60;
+            struct limit bucket = fall_back(&limit, agents[i], shares[j]);
+            double want = 7.0 * shares[j] / WHOLE / agents[i] / 60;
             double rate = (double)bucket.requests
                           / ((double)bucket.per_ticks * (double)bucket.tick_us / 1e6);
             assert_true(rate <= want * (1 + 1e-12));
-            assert_true(rate >= want * (nodes[i] < 100 || j == 0 ? 0.998 : 0.99));
+            assert_true(rate >= want * (agents[i] < 100 || j == 0 ? 0.998 : 0.99));
         }
     }
 }
@@ -99,7 +99,7 @@ static void a_limit_of_nothing_stays_so(void **context)
 }
 
 /* Used tokens stay used: half of the rate does not give half of them back. */
-static void other_nodes_keep_what_is_used(void **context)
+static void other_agents_keep_what_is_used(void **context)
 {
     (void)context;
     struct limit limit = sliding(600, MINUTE_US);
@@ -147,11 +147,11 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_node_has_the_whole_limit),
-        cmocka_unit_test(nodes_and_share_divide_it),
+        cmocka_unit_test(agents_and_share_divide_it),
         cmocka_unit_test(a_small_part_still_lets_one_through),
         cmocka_unit_test(its_size_is_never_below_the_largest_cost),
         cmocka_unit_test(a_limit_of_nothing_stays_so),
-        cmocka_unit_test(other_nodes_keep_what_is_used),
+        cmocka_unit_test(other_agents_keep_what_is_used),
         cmocka_unit_test(plans_share_the_counter),
         cmocka_unit_test(the_largest_and_longest),
     };
