@@ -300,6 +300,7 @@ static bool start_server(struct daemon *daemon)
         .set = rulebook_set(daemon->rulebook),
         .clients = rulebook_clients(daemon->rulebook),
         .stores = &daemon->worker_stores,
+        .local = daemon->store,
         .decide_options = &daemon->options,
         .counters = rulebook_counters(daemon->rulebook),
     };

@@ -7,6 +7,7 @@
 
 struct asker {
     struct store store;
+    struct store *local; /* or NULL */
     asker_send_fn *send;
     void *context;
     struct ask *free;
@@ -60,11 +61,25 @@ static void copy_answers(const struct ask *ask, struct store_take *take)
     }
 }
 
+static bool has_homes(const struct store_take *take)
+{
+    for (unsigned i = 0; i < take->n_charges; i++) {
+        if (take->charges[i].home != NULL) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static void asker_take(struct store *store, struct store_take *take)
 {
     struct asker *asker = CONTAINER_OF(store, struct asker, store);
     ENSURE(take->is_peek && take->n_charges <= STORE_CHARGES_MAX);
     struct ask *ask = asker->free;
+    if (asker->local != NULL && !has_homes(take)) {
+        store_take(asker->local, take);
+        return;
+    }
     if (ask == NULL || instant_diff_us(take->deadline, take->now) <= 0) {
         end_unasked(take, STORE_SLOW);
         return;
@@ -110,7 +125,7 @@ struct store *asker_store(struct asker *asker)
     return &asker->store;
 }
 
-struct asker *asker_new(asker_send_fn *send, void *context)
+struct asker *asker_new(struct store *local, asker_send_fn *send, void *context)
 {
     static const struct store_ops ops = {.name = "asker", .take = asker_take};
     struct asker *asker = calloc(1, sizeof(*asker));
@@ -118,6 +133,7 @@ struct asker *asker_new(asker_send_fn *send, void *context)
         return NULL;
     }
     asker->store.ops = &ops;
+    asker->local = local;
     asker->send = send;
     asker->context = context;
     for (unsigned i = ASKER_ASKS_MAX; i-- > 0;) {

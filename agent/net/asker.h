@@ -4,7 +4,8 @@
  * Model:     a store for the main thread, of peeks only: each goes to a worker as a letter,
  *            whose store answers it as it would a request, over the worker's connections, and
  *            comes back. Its deadline counts from when the worker has it: where a worker
- *            stands still, that is late.
+ *            stands still, that is late. What is counted on this host alone is looked at
+ *            here, at once.
  * Ownership: asker_new / asker_free, after the workers have ended. An ask belongs to a worker
  *            from when it is sent until ask_return.
  * Threads:   the main thread; ask_return that of the worker.
@@ -40,8 +41,10 @@ struct ask {
 /** Send an ask to a worker. */
 typedef void asker_send_fn(void *context, struct ask *ask);
 
-/** @return NULL when memory is short */
-MUST_USE struct asker *asker_new(asker_send_fn *send, void *context);
+/** @param local  of this host; NULL: workers are asked about all
+ *  @return NULL when memory is short */
+MUST_USE struct asker *asker_new(struct store *local, asker_send_fn *send,
+                                 void *context);
 
 /** End what is under way. NULL is fine. */
 void asker_free(struct asker *asker);

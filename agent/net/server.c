@@ -269,10 +269,10 @@ static bool start_workers(struct server *server, const struct server_options *op
     return true;
 }
 
-static struct server *make_server(void)
+static struct server *make_server(struct store *local)
 {
     struct server *server = calloc(1, sizeof(*server));
-    struct asker *asker = asker_new(send_ask, server);
+    struct asker *asker = asker_new(local, send_ask, server);
     struct reassembly *reassembly = reassembly_new();
     if (server == NULL || asker == NULL || reassembly == NULL) {
         reassembly_free(reassembly);
@@ -290,7 +290,7 @@ struct server *server_start(struct ev_loop *loop, const struct server_options *o
     ENSURE(options->n_workers >= 1 && options->n_workers <= SERVER_WORKERS_MAX);
     ENSURE(options->n_addresses <= SERVER_LISTENERS_MAX);
     ENSURE(options->connections_max <= SERVER_CONNECTIONS_MAX);
-    struct server *server = make_server();
+    struct server *server = make_server(options->local);
     if (server == NULL) {
         log_error("out of memory");
         return NULL;

@@ -40,6 +40,7 @@ struct server_options {
     const struct rules_clients *clients; /* NULL: the set names no file of them */
     struct store *store;                 /* NULL: as `stores` say */
     const struct worker_stores *stores;  /* NULL: all workers share `store` */
+    struct store *local; /* for server_store, which needs no worker for it; or NULL */
     const struct decide_options *decide_options;
     struct counters *const *counters; /* one for each worker */
 };

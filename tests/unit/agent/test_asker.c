@@ -28,6 +28,8 @@ static const struct limit limit = {
     .algorithm = LIMIT_FIXED_WINDOW,
     .requests = 9,
     .size = 9,
+    .per_ticks = 1000,
+    .tick_us = 1000,
 };
 static const uint8_t limit_id[STORE_LIMIT_ID_BYTES] = {7};
 static const struct store_home home = {.n_shards = 1};
@@ -55,7 +57,7 @@ static int set_up(void **context)
 {
     (void)context;
     memset(&f, 0, sizeof(f));
-    f.asker = asker_new(keep_sent, &f);
+    f.asker = asker_new(NULL, keep_sent, &f);
     return f.asker == NULL;
 }
 
@@ -187,6 +189,30 @@ static void without_time_nobody_is_asked(void **context)
     assert_int_equal(f.n_sent, 0);
     assert_int_equal(f.n_done, 1);
     assert_int_equal(take.failure, STORE_SLOW);
+}
+
+/* Where it has the store of this host, and no counter is in Redis. */
+static void what_is_here_is_looked_at_here(void **context)
+{
+    (void)context;
+    static const uint8_t secret[LOCAL_SECRET_BYTES] = {1};
+    struct store *local = local_new((size_t)1 << 20, LOCAL_LOG_BYTES_MIN, secret);
+    struct store_take take;
+    asker_free(f.asker);
+    f.asker = asker_new(local, keep_sent, &f);
+    fill(&take, "k", "n");
+    store_take(asker_store(f.asker), &take);
+    assert_int_equal(f.n_sent, 1);
+    answer(f.sent[0], 1);
+    asker_collect(f.asker);
+    assert_int_equal(f.n_done, 1);
+    fill(&take, "k", "n");
+    take.n_charges = 1;
+    store_take(asker_store(f.asker), &take);
+    assert_int_equal(f.n_sent, 1);
+    assert_int_equal(f.n_done, 2);
+    assert_int_equal(take.held[0].remaining, 9);
+    store_free(local);
 }
 
 static void what_is_back_ends_with_the_asker(void **context)
@@ -364,6 +390,7 @@ int main(void)
         TEST(an_answer_comes_back_with_all_of_it),
         TEST(so_many_go_at_a_time_and_no_more),
         TEST(without_time_nobody_is_asked),
+        TEST(what_is_here_is_looked_at_here),
         TEST(what_is_back_ends_with_the_asker),
         SERVER_TEST(workers_answer_the_main_thread),
         SERVER_TEST(rules_that_are_held_stay),

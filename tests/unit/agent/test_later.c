@@ -480,7 +480,7 @@ static void other_rules_wait_for_what_main_asked(void **context)
     struct worker *worker = worker_start(0, &f.worker.decide, NULL, &f.gone,
                                          f.worker.reassembly);
     assert_non_null(worker);
-    struct asker *asker = asker_new(send_to_worker, worker);
+    struct asker *asker = asker_new(NULL, send_to_worker, worker);
     for (unsigned i = 0; i < 3; i++) {
         takes[i] = (struct store_take){
             .deadline = {US_PER_S},
