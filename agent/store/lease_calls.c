@@ -210,6 +210,28 @@ void lease_calls_spend(struct lease_calls *calls, struct store_take *take,
     }
 }
 
+static bool would_spend(const struct lease_calls *calls,
+                        const struct store_charge *charge, struct instant now)
+{
+    struct leases *leases = calls->options.leases;
+    if (charge->home == NULL || charge->home->kind != STORE_KIND_LEASE
+        || charge->cost == 0) {
+        return false;
+    }
+    struct table_key key = leases_key(leases, charge);
+    return leases_look(leases, &key, now).most >= charge->cost;
+}
+
+uint32_t lease_calls_look(const struct lease_calls *calls,
+                          const struct store_take *take)
+{
+    uint32_t mask = 0;
+    for (unsigned i = 0; i < take->n_charges; i++) {
+        mask |= (uint32_t)would_spend(calls, &take->charges[i], take->now) << i;
+    }
+    return mask;
+}
+
 uint32_t lease_calls_give_back(struct lease_calls *calls, const struct store_take *take,
                                const struct lease_spending *spending, uint32_t mask)
 {

@@ -56,6 +56,10 @@ void lease_calls_free(struct lease_calls *calls);
 void lease_calls_spend(struct lease_calls *calls, struct store_take *take,
                        struct lease_spending *spending);
 
+/** @param take  a peek. @return bit i: charge i would be spent from a lease now */
+uint32_t lease_calls_look(const struct lease_calls *calls,
+                          const struct store_take *take);
+
 /**
  * Put back what a take has spent.
  *

@@ -485,6 +485,7 @@ static struct lease_held pool_look(const struct pool *pool, struct instant now)
         int64_t spend_us = from_now_us(lease->spend_until, now);
         if (lease->state == LEASE_OPEN && lease->left > 0 && spend_us > 0) {
             held.left += lease->left;
+            held.most = lease->left > held.most ? lease->left : held.most;
             held.spend_us = spend_us > held.spend_us ? spend_us : held.spend_us;
         }
     }

@@ -91,6 +91,7 @@ struct leases_totals {
 /** What a pool has to spend. */
 struct lease_held {
     int64_t left;     /* tokens */
+    int64_t most;     /* that one charge can have of them */
     int64_t spend_us; /* until the last of them go back */
 };
 

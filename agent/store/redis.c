@@ -134,7 +134,11 @@ static bool go_ahead(struct redis_store *redis, struct store_take *take,
     ahead->asked = all_with_homes(take);
     ahead->synced = 0;
     ahead->cut = 0;
+    ahead->held = 0;
     ahead->spending.mask = 0;
+    if (is_allowed && take->is_peek && redis->leases != NULL) {
+        ahead->held = lease_calls_look(redis->leases, take);
+    }
     if (!is_allowed || take->is_peek) {
         return is_allowed;
     }

@@ -269,6 +269,22 @@ static void remember_refusal(const struct call *call, struct store_charge *charg
     }
 }
 
+/* What a check would spend from leases passes, whatever Redis has left. */
+static void pass_held(const struct call *call, struct store_take *sub)
+{
+    const struct context *context = call->context;
+    sub->is_allowed = true;
+    for (unsigned i = 0; i < call->n; i++) {
+        struct store_charge *charge = &sub->charges[i];
+        if ((context->ahead.held >> context->traces[call->first + i].at & 1) != 0) {
+            charge->answer.is_allowed = true;
+            charge->answer.retry_us = 0;
+        }
+        sub->is_allowed = sub->is_allowed
+                          && (charge->answer.is_allowed || charge->is_lenient);
+    }
+}
+
 /* Read an answer; into the take, too, while that goes on. @return false: it is none */
 static bool read_answer(struct call *call, const struct seam_reply *reply)
 {
@@ -282,6 +298,9 @@ static bool read_answer(struct call *call, const struct seam_reply *reply)
     }
     health_add(context->store->policies.health, HEALTH_REPAIRED,
                repairs.n_values + repairs.n_ttls);
+    if (context->ahead.held != 0) {
+        pass_held(call, &sub);
+    }
     for (unsigned i = 0; i < call->n; i++) {
         struct trace *trace = &context->traces[call->first + i];
         trace->is_allowed = sub.charges[i].answer.is_allowed;

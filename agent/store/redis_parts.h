@@ -54,6 +54,7 @@ struct ahead {
     uint32_t asked;  /* bit i: charge i is asked about */
     uint32_t synced; /* charged to pools that are exchanged */
     uint32_t cut;    /* of such pools that are cut off: policies decide */
+    uint32_t held;   /* of a peek: what would be spent from leases */
     struct lease_spending spending;
 };
 

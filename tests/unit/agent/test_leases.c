@@ -733,6 +733,7 @@ static void a_look_tells_what_is_to_spend_and_spends_nothing(void **context)
     for (int i = 0; i < 2; i++) {
         held = leases_look(leases, &s.key, now);
         assert_int_equal(held.left, BLOCK);
+        assert_int_equal(held.most, BLOCK - 10);
         assert_int_equal(held.spend_us, SPEND_US);
     }
     pass_us(SPEND_US - 100 * US_PER_MS);

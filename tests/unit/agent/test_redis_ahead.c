@@ -244,6 +244,41 @@ static void a_peek_asks_and_spends_nothing(void **context)
     assert_int_equal(n_asked(), n + 1);
 }
 
+/* As a check would be answered; what the counter holds is what Redis has. */
+static void a_peek_passes_on_what_is_held(void **context)
+{
+    (void)context;
+    struct fleet_limit direct = leased; /* the same counter, asked about at once */
+    direct.home.kind = STORE_KIND_REDIS;
+    hold_lease();
+    assert_true(ask_one(&direct, 37 * BLOCK));
+    static const struct {
+        int64_t cost;
+        int64_t plain_cost;
+        bool is_held;
+        bool is_allowed;
+    } cases[] = {
+        {BLOCK, 1, true, true},
+        {BLOCK + 1, 1, false, false},
+        {BLOCK, 11, true, false},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        struct fleet_request peek = {.take.is_peek = true};
+        fleet_add(&peek, &plain, "a", cases[i].plain_cost);
+        fleet_add(&peek, &leased, "a", cases[i].cost);
+        ask(&peek);
+        assert_int_equal(peek.take.charges[1].answer.is_allowed, cases[i].is_held);
+        assert_int_equal(peek.take.charges[1].answer.retry_us == 0, cases[i].is_held);
+        assert_int_equal(peek.take.is_allowed, cases[i].is_allowed);
+        assert_int_equal(peek.take.held[1].remaining, 0);
+    }
+    struct fleet_request check = {0};
+    fleet_add(&check, &plain, "a", 1);
+    fleet_add(&check, &leased, "a", BLOCK);
+    ask(&check);
+    assert_true(check.take.is_allowed);
+}
+
 static void what_was_spent_is_settled_in_redis(void **context)
 {
     (void)context;
@@ -375,6 +410,7 @@ int main(void)
         TEST(what_there_is_no_room_for_is_asked_of_redis),
         TEST(what_policy_refuses_is_put_back),
         TEST(a_peek_asks_and_spends_nothing),
+        TEST(a_peek_passes_on_what_is_held),
         TEST(what_was_spent_is_settled_in_redis),
         TEST(a_store_that_holds_nothing_has_finished),
         TEST(a_stop_returns_what_is_held),
