@@ -43,7 +43,8 @@ static bool is_file(const char *path, char *error)
     return is_regular;
 }
 
-/* OpenSSL would ask on the terminal. */
+/* OpenSSL would ask on the terminal.
+ * NOLINTNEXTLINE(readability-non-const-parameter): the type is OpenSSL's */
 static int refuse_passphrase(char *passphrase, int size, int is_writing, void *data)
 {
     bool *is_asked = data;

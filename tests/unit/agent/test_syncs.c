@@ -274,8 +274,8 @@ static void a_window_of_the_calendar_is_the_one_of_redis_whatever_clocks_show(
     hourly = fixed(100, 60 * MINUTE_US);
     hourly.calendar = &calendar;
     limit = &hourly;
-    for (int behind = -5; behind <= 5; behind++) {
-        for (int ahead = -5; ahead <= 5; ahead++) {
+    for (int64_t behind = -5; behind <= 5; behind++) {
+        for (int64_t ahead = -5; ahead <= 5; ahead++) {
             struct sync_order order;
             pool.lo++; /* another one */
             fill_hours(&calendar, behind * 40 * MINUTE_US);
