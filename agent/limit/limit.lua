@@ -1,21 +1,28 @@
 -- What the algorithms have in common: the twin of limit.h.
 --
 -- All numbers are whole and below 2^53, so sums, products, floor(a / b) and ceil(a / b) are
--- exact in doubles.
+-- exact in doubles. A product that is not below is rounded, and stays above all that is.
 --
--- An algorithm is a table of functions on (limit, state), both tables; a state is never
--- changed, a new one is answered:
---   empty                          the state of an untouched counter
---   read(text)                     a state; nil: that is none
---   write(state)                   its text
---   align(limit, state, now)       a state whose stamp is put right; nil: it was right
---   take(limit, state, now, cost)  an answer; where charged with the state after it, and
---                                  the place where the charge stands in it
---   settle(limit, state, now, correction)  a state; nil: nothing changes
+-- An algorithm is a table of functions on counters:
+--   read(counter)                what its state is `now`. A text that is none is dropped, a
+--                                stamp that lies too far ahead is put right in the text
+--   take(counter, cost)          an answer
+--   settle(counter, correction)  the text after it; nil: nothing changes
 -- and where hosts may hold some of a counter (redis/records.lua):
---   bytes                          how long a text is
---   a correction that only adds    may be without a place: it is of now
-local floor, ceil, min, max = math.floor, math.ceil, math.min, math.max
+--   format, letter               how its text is packed
+--   a correction that only adds  may be without a place: it is of now
+--
+-- Counters and answers are arrays: a table that has names costs three times as much to make.
+
+-- A counter: of its limit, and its state as its key has it; TEXT: false where it is untouched.
+-- What few counters have stands behind.
+local REQUESTS, SIZE, PER, TICK_US, KIND, TEXT, TIE, ANSWER = 1, 2, 3, 4, 5, 6, 7, 8
+local MAX_DELAY, STARTS, RECORDS, IS_GARBAGE, HAS_ENDED = 9, 10, 11, 12, 13
+
+-- An answer. CHARGED: the text with the cost in it, false where there is none; PLACE: where
+-- the charge stands in it. KEPT_US: for how long a key is needed, where that is not RESET_US.
+local IS_ALLOWED, CHARGED, REMAINING, RESET_US, RETRY_US = 1, 2, 3, 4, 5
+local WINDOW_END_US, DELAY_US, PLACE, KEPT_US = 6, 7, 8, 9
 
 -- As enum limit_algorithm numbers them; algorithm(number) is the one.
 local TOKEN_BUCKET = 1
@@ -26,15 +33,3 @@ local COUNT_MAX = 2e9 -- two of the largest sizes
 local TICKS_MAX = 1e6 -- in `per`
 local CLOCK_SLACK_US = 1e6
 local NUMBER_MAX = 2 ^ 53 - 1
-
-local function ticks_to_us(limit, ticks)
-    return ticks > WAIT_US_MAX / limit.tick_us and WAIT_US_MAX or ticks * limit.tick_us
-end
-
--- What of `change` a count takes.
-local function bound_change(count, change, room)
-    if change < 0 then
-        return max(change, -count)
-    end
-    return min(change, max(room, 0), COUNT_MAX - count)
-end

@@ -1,102 +1,87 @@
 -- The twin of sliding_window.c. The text of a state: "s", prev and curr in 4
 -- bytes each, the window in 8.
 local FORMAT, BYTES, LETTER = '>BI4I4I8', 17, 115
-local empty = {prev = 0, curr = 0, window = 0}
 
-local function read(text)
-    if #text ~= BYTES then
-        return nil
+-- The two counts in the window that `now` is in, that window, and the ticks into it.
+local function read(counter)
+    local text, per, tick_us = counter[TEXT], counter[PER], counter[TICK_US]
+    local letter, prev, curr, window = not text and LETTER, 0, 0, 0
+    if text and #text == BYTES then
+        letter, prev, curr, window = struct.unpack(FORMAT, text)
     end
-    local letter, prev, curr, window = struct.unpack(FORMAT, text)
-    if letter == LETTER and prev <= COUNT_MAX and curr <= COUNT_MAX and window <= NUMBER_MAX then
-        return {prev = prev, curr = curr, window = window}
+    if letter ~= LETTER or prev > COUNT_MAX or curr > COUNT_MAX or window > NUMBER_MAX then
+        counter[TEXT], counter[IS_GARBAGE] = false, true
+        prev, curr, window = 0, 0, 0
+    elseif window * per * tick_us - now > CLOCK_SLACK_US then
+        window = math.floor(now / (per * tick_us))
+        counter[TEXT] = struct.pack(FORMAT, LETTER, prev, curr, window)
     end
-end
-
-local function write(state)
-    return struct.pack(FORMAT, LETTER, state.prev, state.curr, state.window)
-end
-
-local function align(limit, state, now)
-    local per_us = limit.per * limit.tick_us
-    if state.window * per_us - now > CLOCK_SLACK_US then
-        return {prev = state.prev, curr = state.curr, window = floor(now / per_us)}
-    end
-end
-
--- The two counts brought to the window that `now` is in, and the ticks into it.
-local function roll(limit, state, now)
-    local per, window = limit.per, state.window
-    local ticks = floor(now / limit.tick_us)
+    local ticks = math.floor(now / tick_us)
     local into = ticks - window * per
     if into < 0 then
-        return state.prev, state.curr, window, 0
+        return prev, curr, window, 0
     elseif into < per then
-        return state.prev, state.curr, window, into
+        return prev, curr, window, into
     end
-    local current = floor(ticks / per)
-    return current == window + 1 and state.curr or 0, 0, current, ticks - current * per
+    local current = math.floor(ticks / per)
+    return current == window + 1 and curr or 0, 0, current, ticks - current * per
 end
 
--- The tick of a window from which `weighed x (W - tick) <= room x W` holds.
-local function tick_of_room(weighed, room, per)
-    return weighed <= room and 0 or per - floor(room * per / weighed)
-end
-
-local function ticks_to_retry(limit, prev, curr, into, cost)
-    local per, room = limit.per, limit.size - curr - cost
-    if room >= 0 then
-        return tick_of_room(prev, room, per) - into
+-- Until `weighed x (W - tick) <= room x W` holds, of prev in this window or of curr in the
+-- next one.
+local function ticks_to_retry(counter, prev, curr, into, cost)
+    local per = counter[PER]
+    local weighed, room, ticks = prev, counter[SIZE] - curr - cost, -into
+    if room < 0 then
+        weighed, room, ticks = curr, counter[SIZE] - cost, per - into
     end
-    return per - into + tick_of_room(curr, limit.size - cost, per)
+    return weighed <= room and ticks or ticks + per - math.floor(room * per / weighed)
 end
 
-local function take(limit, state, now, cost)
-    local per, per_us = limit.per, limit.per * limit.tick_us
-    local prev, curr, window, into = roll(limit, state, now)
-    local used, size = prev * (per - into) + curr * per, limit.size * per
-    local answer = {is_allowed = cost == 0 or used + cost * per <= size, retry_us = 0, delay_us = 0}
-    if not answer.is_allowed then
-        local since_tick_us = now - (window * per_us + into * limit.tick_us)
-        answer.retry_us = cost > limit.size and NEVER
-            or ticks_to_retry(limit, prev, curr, into, cost) * limit.tick_us - since_tick_us
+local function take(counter, cost)
+    local per, tick_us, size = counter[PER], counter[TICK_US], counter[SIZE]
+    local prev, curr, window, into = read(counter)
+    local used = prev * (per - into) + curr * per
+    local window_end_us = (window + 1) * per * tick_us - now
+    local is_allowed = cost == 0 or used + cost * per <= size * per
+    local retry_us, text, place = 0, false, 0
+    if not is_allowed then
+        local since_tick_us = now - (window * per + into) * tick_us
+        retry_us = cost > size and NEVER
+            or ticks_to_retry(counter, prev, curr, into, cost) * tick_us - since_tick_us
     elseif cost > 0 then
         curr = curr + cost
         used = used + cost * per
-        answer.state = {prev = prev, curr = curr, window = window}
-        answer.place = window
+        text, place = struct.pack(FORMAT, LETTER, prev, curr, window), window
     end
-    answer.remaining = size > used and floor((size - used) / per) or 0
-    answer.window_end_us = (window + 1) * per_us - now
-    answer.reset_us = curr > 0 and answer.window_end_us + per_us
-        or prev > 0 and answer.window_end_us
-        or 0
-    return answer
+    local remaining = used < size * per and math.floor((size * per - used) / per) or 0
+    local reset_us = curr > 0 and window_end_us + per * tick_us or prev > 0 and window_end_us or 0
+    return {is_allowed, text, remaining, reset_us, retry_us, window_end_us, 0, place}
 end
 
-local function settle(limit, state, now, correction)
-    local per = limit.per
-    local prev, curr, window, into = roll(limit, state, now)
+local function settle(counter, correction)
+    local per = counter[PER]
+    local prev, curr, window, into = read(counter)
     local used = prev * (per - into) + curr * per
     local place = correction.place or window
     local is_curr = place == window
     if not is_curr and place ~= window - 1 then
         return nil
     end
-    local weight = is_curr and per or per - into
+    local count, weight = prev, per - into
+    if is_curr then
+        count, weight = curr, per
+    end
     -- rounded towards zero, as C does; no room is no room
-    local room = floor(max(2 * limit.size * per - used, 0) / weight)
-    local change = bound_change(is_curr and curr or prev, correction.truth - correction.amount, room)
+    local room = math.floor(math.max(2 * counter[SIZE] * per - used, 0) / weight)
+    local change = correction.truth - correction.amount
+    change = math.max(math.min(change, room, COUNT_MAX - count), -count)
     if change == 0 then
         return nil
+    elseif is_curr then
+        return struct.pack(FORMAT, LETTER, prev, curr + change, window)
     end
-    if is_curr then
-        return {prev = prev, curr = curr + change, window = window}
-    end
-    return {prev = prev + change, curr = curr, window = window}
+    return struct.pack(FORMAT, LETTER, prev + change, curr, window)
 end
 
-return {
-    empty = empty, bytes = BYTES, read = read, write = write, align = align, take = take,
-    settle = settle,
-}
+return {format = FORMAT, letter = LETTER, read = read, take = take, settle = settle}

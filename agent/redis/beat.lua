@@ -4,7 +4,6 @@
 local LIVES_US = 3e6
 local SET_KEPT_MS = 864e5 -- where memory is short, keys go first that end soonest
 
-local now = clock_now()
 local sign, name = string.sub(ARGV[1], 1, 1), string.sub(ARGV[1], 2)
 if sign == '+' then
     redis.call('ZADD', KEYS[1], now, name)

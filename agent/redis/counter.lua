@@ -5,94 +5,64 @@
 -- A key is never trusted: what is no state of the algorithm counts as an untouched counter
 -- and is replaced.
 
-local CHANGED, REPAIRED_VALUE, REPAIRED_TTL = 2, 4, 8 -- flags of a reply
+local ALLOWED, CHANGED, REPAIRED_VALUE, REPAIRED_TTL = 1, 2, 4, 8 -- flags of a reply
 local CALENDAR = 128 -- flag of a limit
-local now = clock_now()
+local RECORD_BYTES = 32 -- a state without records is shorter, but for a log's
 
--- The limit of a record of the arguments (script.h), its algorithm, its flags, and where the
--- record goes on.
-local function read_limit(at)
-    local kind, flags, requests, size, per, tick_us, max_delay, next_at =
+local algorithms = {}
+
+-- A counter of the limit whose record is at `at` (script.h); then its flags, and where the
+-- record goes on. stored: of the key; false: it holds no string.
+local function counter_open(stored, at)
+    local number, flags, requests, size, per, tick_us, max_delay, next_at =
         struct.unpack('>BBI4I4I4I4I4', ARGV[1], at)
-    local starts
+    local kind = algorithms[number]
+    if not kind then
+        kind = algorithm(number)
+        algorithms[number] = kind
+    end
+    local counter = {requests, size, per, tick_us, kind, stored, 0, false}
+    if max_delay > 0 then
+        counter[MAX_DELAY] = max_delay
+    end
     if flags >= CALENDAR then
         flags = flags - CALENDAR
-        starts = {struct.unpack('>I8I8I8', ARGV[1], next_at)}
-        next_at = starts[4]
+        counter[STARTS] = {struct.unpack('>I8I8I8', ARGV[1], next_at)}
+        next_at = counter[STARTS][4]
     end
-    local limit = {
-        requests = requests, size = size, per = per, tick_us = tick_us,
-        max_delay = max_delay, starts = starts,
-    }
-    return limit, algorithm(kind), flags, next_at
+    if stored and #stored > RECORD_BYTES and kind.format then
+        records().open(counter)
+    end
+    return counter, flags, next_at
 end
 
--- text: of the key; false: it holds no string
-local function counter_open(key, text, limit, kind)
-    local state, held = text and kind.read(text), ''
-    if text and not state and kind.bytes then
-        state, held = records().split(text, kind)
-    end
-    local aligned = state and kind.align(limit, state, now)
-    local counter = {
-        key = key,
-        text = text,
-        limit = limit,
-        kind = kind,
-        state = aligned or state or kind.empty,
-        records = held or '',
-        is_changed = aligned ~= nil and aligned ~= false,
-        is_garbage = text and not state,
-        flags = 0,
-    }
-    if counter.records ~= '' then
-        records().tend(counter, now)
-    end
-    return counter
-end
-
--- For how long the key of a counter that is answered so is needed.
-local function ttl_ms(counter, answer)
-    local us = max(answer.reset_us, answer.kept_us or 0)
+-- Leave the key as it should be, with the answer that the counter's state has. Answers what
+-- was amiss.
+local function counter_close(key, stored, counter, answer)
+    local text, us = counter[TEXT], answer[KEPT_US] or answer[RESET_US]
     us = us == NEVER and WAIT_US_MAX or us
-    if counter.records ~= '' then
-        us = max(us, records().last_end(counter.records) - now)
+    if text and counter[RECORDS] and counter[RECORDS] ~= '' then
+        text = text .. counter[RECORDS]
+        us = math.max(us, records().last_end(counter[RECORDS]) - now)
     end
-    return ceil(us / 1000) + KEPT_MS
-end
-
-local function counter_write(counter, answer)
-    local key, text = counter.key, counter.kind.write(counter.state) .. counter.records
-    local ttl = ttl_ms(counter, answer)
-    if counter.text then
+    local ttl = math.ceil(us / 1000) + KEPT_MS
+    if text == stored then
+        if text and not answer[IS_ALLOWED] then
+            -- A limit that was lowered is slower to be as if untouched than it was when the
+            -- key was written; and a key without any time to live was not written here.
+            local held = redis.call('PTTL', key)
+            if held < ttl - KEPT_MS then
+                redis.call('PEXPIRE', key, ttl)
+                return held < 0 and REPAIRED_TTL or 0
+            end
+        end
+    elseif not text then
+        redis.call('DEL', key)
+    elseif stored then
         redis.call('SET', key, text, 'PX', ttl)
     elseif not redis.call('SET', key, text, 'PX', ttl, 'NX') then
-        counter.is_garbage = true -- it holds something, and that is no string
+        counter[IS_GARBAGE] = true -- it holds something, and that is no string
         redis.call('SET', key, text, 'PX', ttl)
     end
-end
-
--- A limit that was lowered is slower to be as if untouched than it was when the key was
--- written; and a key without any time to live was not written here.
-local function counter_keep(counter, answer)
-    local ttl = ttl_ms(counter, answer)
-    local held = redis.call('PTTL', counter.key)
-    if held < ttl - KEPT_MS then
-        redis.call('PEXPIRE', counter.key, ttl)
-        counter.flags = held < 0 and REPAIRED_TTL or 0
-    end
-end
-
--- Leave the key as it should be, with the answer that the counter's state has.
-local function counter_close(counter, answer)
-    if counter.is_changed then
-        counter_write(counter, answer)
-    elseif counter.is_garbage then
-        redis.call('DEL', counter.key)
-    elseif counter.text and not answer.is_allowed then
-        counter_keep(counter, answer)
-    end
-    if counter.is_garbage then
-        counter.flags = REPAIRED_VALUE
-    end
+    return counter[IS_GARBAGE] and REPAIRED_VALUE or 0
 end

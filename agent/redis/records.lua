@@ -12,11 +12,11 @@ local AMOUNT_MAX = COUNT_MAX / 2
 local KEPT_US_MAX = 60e6 -- an end beyond this: the clock was stepped back
 
 local function amount_at(records, at)
-    return min(struct.unpack('>I4', records, at + 12), AMOUNT_MAX)
+    return math.min(struct.unpack('>I4', records, at + 12), AMOUNT_MAX)
 end
 
 local function place_at(records, at)
-    return min(struct.unpack('>I8', records, at + 16), NUMBER_MAX)
+    return math.min(struct.unpack('>I8', records, at + 16), NUMBER_MAX)
 end
 
 local function ends_at(records, at)
@@ -28,17 +28,8 @@ local function last_end(records)
     return ends_at(records, #records - BYTES + 1)
 end
 
--- The state of a text, and what is behind it; nil: it is none.
-local function split(text, kind)
-    local n = (#text - kind.bytes) / BYTES
-    if n >= 1 and n <= RECORDS_MAX and n == floor(n) then
-        local state = kind.read(string.sub(text, 1, kind.bytes))
-        return state, state and string.sub(text, kind.bytes + 1)
-    end
-end
-
 -- With the ends of those that end too late put right; nil: none does.
-local function align(records, now)
+local function align(records)
     local most = now + KEPT_US_MAX
     if last_end(records) <= most then
         return nil
@@ -56,20 +47,30 @@ local function align(records, now)
 end
 
 -- Put the ends of a counter's records right, and take back what has ended, whole.
-local function tend(counter, now)
-    local limit, kind, state = counter.limit, counter.kind, counter.state
-    local aligned = align(counter.records, now)
-    local records, at = aligned or counter.records, 1
+local function tend(counter)
+    local records, at = align(counter[RECORDS]) or counter[RECORDS], 1
     while at < #records and ends_at(records, at) <= now do
-        state = kind.settle(limit, state, now, {
+        counter[TEXT] = counter[KIND].settle(counter, {
             place = place_at(records, at), amount = amount_at(records, at), truth = 0,
-        }) or state
+        }) or counter[TEXT]
         at = at + BYTES
     end
-    counter.state = state
-    counter.records = at > 1 and string.sub(records, at) or records
-    counter.has_ended = at > 1
-    counter.is_changed = counter.is_changed or aligned ~= nil or at > 1
+    counter[RECORDS] = string.sub(records, at)
+    counter[HAS_ENDED] = at > 1
+end
+
+-- Take a counter's text apart. What is behind a text that is none is nothing either.
+local function open(counter)
+    local text = counter[TEXT]
+    local bytes = #text % BYTES
+    if #text <= bytes + RECORDS_MAX * BYTES then
+        counter[TEXT] = string.sub(text, 1, bytes)
+        counter[KIND].read(counter)
+        if not counter[IS_GARBAGE] then
+            counter[RECORDS] = string.sub(text, bytes + 1)
+            tend(counter)
+        end
+    end
 end
 
 -- Where the lease of that host and seq begins; nil: nowhere.
@@ -119,7 +120,6 @@ local function sum(records)
 end
 
 return {
-    split = split, tend = tend, last_end = last_end, find = find, find_last = find_last,
-    drop = drop, has_room = has_room, add = add, sum = sum, amount_at = amount_at,
-    place_at = place_at,
+    open = open, last_end = last_end, find = find, find_last = find_last, drop = drop,
+    has_room = has_room, add = add, sum = sum, amount_at = amount_at, place_at = place_at,
 }

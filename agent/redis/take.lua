@@ -5,56 +5,55 @@ local PEEK = 1
 
 local is_peek = struct.unpack('B', ARGV[1]) == PEEK
 local texts = redis.call('MGET', unpack(KEYS))
-local charges = {}
+local counters = {}
 local is_allowed = true
-local is_broken = {} -- ties of which a charge is over its limit
+local is_broken -- by ties of which a charge is over its limit
 
 local at = 2
 for i = 1, #KEYS do
-    local limit, kind, flags, cost_at = read_limit(at)
-    local charge = counter_open(KEYS[i], texts[i], limit, kind)
-    charge.tie, charge.cost, at = struct.unpack('>BI4', ARGV[1], cost_at)
-    charge.answer = kind.take(limit, charge.state, now, charge.cost)
-    if not charge.answer.is_allowed then
+    local counter, flags, charge_at = counter_open(texts[i], at)
+    local tie, cost, next_at = struct.unpack('>BI4', ARGV[1], charge_at)
+    local answer = counter[KIND].take(counter, cost)
+    if not answer[IS_ALLOWED] then
         is_allowed = is_allowed and flags == LENIENT
-        is_broken[charge.tie] = true
+        is_broken = is_broken or {}
+        is_broken[tie] = tie > 0
     end
-    charges[i] = charge
+    counter[TIE], counter[ANSWER] = tie, answer
+    counters[i] = counter
+    at = next_at
 end
-is_broken[0] = nil
 
 -- Of one charge all fits: to grow a table costs more than all else here.
-local reply = {is_allowed and 1 or 0, 0, 0, 0, 0, 0, 0, 0}
-local n = 1
-for i = 1, #charges do
-    local charge = charges[i]
-    local answer = charge.answer
-    local held = is_peek and charge.kind.take(charge.limit, charge.state, now, 0)
-    if answer.is_allowed and (not is_allowed or is_broken[charge.tie]) then
+local reply, n = {is_allowed and 1 or 0, 0, 0, 0, 0, 0, 0, 0}, 1
+for i = 1, #KEYS do
+    local counter, flags = counters[i], 0
+    local answer = counter[ANSWER]
+    local held = is_peek and counter[KIND].take(counter, 0)
+    if is_broken and answer[CHARGED] and (not is_allowed or is_broken[counter[TIE]]) then
         -- it is not made: answered as the counter stands without it
-        answer = charge.kind.take(charge.limit, charge.state, now, 0)
+        answer = counter[KIND].take(counter, 0)
     end
-    local is_charged = answer.state and not is_peek
-    if is_charged then
-        charge.state, charge.is_changed = answer.state, true
+    if answer[CHARGED] and not is_peek then
+        counter[TEXT] = answer[CHARGED]
+        flags = CHANGED
     end
-    if not is_peek then
-        counter_close(charge, answer)
-    elseif charge.has_ended then
-        counter_close(charge, held)
+    if not is_peek or counter[HAS_ENDED] then
+        flags = flags + counter_close(KEYS[i], texts[i], counter, held or answer)
     end
-    reply[n + 1] = (answer.is_allowed and 1 or 0) + (is_charged and CHANGED or 0) + charge.flags
-    reply[n + 2] = answer.remaining
-    reply[n + 3] = answer.reset_us
-    reply[n + 4] = answer.retry_us
-    reply[n + 5] = answer.window_end_us
-    reply[n + 6] = answer.delay_us
-    reply[n + 7] = is_charged and answer.place or 0
-    if is_peek then
-        reply[n + 8] = held.remaining
-        reply[n + 9] = held.reset_us
-        reply[n + 10] = held.window_end_us
+    reply[n + 1] = flags + (answer[IS_ALLOWED] and ALLOWED or 0)
+    reply[n + 2] = answer[REMAINING]
+    reply[n + 3] = answer[RESET_US]
+    reply[n + 4] = answer[RETRY_US]
+    reply[n + 5] = answer[WINDOW_END_US]
+    reply[n + 6] = answer[DELAY_US]
+    reply[n + 7] = is_peek and 0 or answer[PLACE]
+    n = n + 7
+    if held then
+        reply[n + 1] = held[REMAINING]
+        reply[n + 2] = held[RESET_US]
+        reply[n + 3] = held[WINDOW_END_US]
+        n = n + 3
     end
-    n = n + (is_peek and 10 or 7)
 end
 return reply
