@@ -28,6 +28,8 @@
     X(SETTLES_LOST, "store_settles_lost_total", "Settlements that could not be sent") \
     X(REPAIRED, "store_repaired_total",                                               \
       "Keys in Redis that held no counter, or had no time to live")                   \
+    X(JOINED, "store_joined_total",                                                   \
+      "Requests asked about in the call of another that wanted the same")             \
     X(REFUSED_AGAIN, "store_refused_from_cache_total",                                \
       "Requests refused without asking Redis, which had refused a moment before")     \
     X(POLICY_LOCAL, "store_policy_local_total",                                       \

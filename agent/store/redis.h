@@ -7,6 +7,10 @@
  *            by one for as long as each is allowed, or as many as there is room for. Who has
  *            waited for half of its time asks anyhow.
  *
+ *            Takes that want the same cost of one counter wait for one another, too, where
+ *            that takes little of their time: one call is under way, and the next one asks for
+ *            all that came meanwhile, or for as many as the last answer leaves room for.
+ *
  *            Else the charges of a take that have no home are taken from the local store;
  *            a refusal there ends the take before anything is sent. The others go out
  *            together, one call for each slot of the cluster (without one: exactly one

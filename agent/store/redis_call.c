@@ -23,14 +23,17 @@ struct context *redis_context_take(struct redis_store *redis, struct counters *c
     context->counters = counters;
     context->take = NULL;
     context->is_peek = false;
-    context->is_refused = false;
+    context->n_refused = 0;
     context->n_waiting = 0;
     context->n_open = 0;
     context->n_calls = 0;
     context->n_kept = 0;
     context->doubt = REFUSALS_N;
     context->n_rounds = 0;
-    context->followers.prev = context->followers.next = &context->followers;
+    context->group = REDIS_GROUPS;
+    context->n_members = 0;
+    ring_init(&context->members);
+    ring_init(&context->followers);
     return context;
 }
 
@@ -187,7 +190,7 @@ void redis_call_settle(struct call *call, unsigned n, size_t arg_bytes,
     seam_run(seam, &call->seam);
 }
 
-/* Give back what a call charged. Nobody waits for it. */
+/* Give back what a call charged for takes that were refused. Nobody waits for it. */
 static void give_back(struct call *call)
 {
     struct context *context = call->context;
@@ -199,7 +202,8 @@ static void give_back(struct call *call)
         if (trace->is_charged) {
             context->names[call->first + n++] = context->names[call->first + i];
             arg_bytes += script_encode_giving_back(call->arg.ptr, i, trace->place,
-                                                   trace->cost, arg + arg_bytes);
+                                                   trace->cost * context->n_refused,
+                                                   arg + arg_bytes);
         }
     }
     if (n > 0) {
@@ -247,7 +251,7 @@ static void sub_of_call(const struct call *call, struct store_take *sub)
     sub->n_charges = call->n;
     for (unsigned i = 0; i < call->n; i++) {
         sub->charges[i].limit = &traces[i].limit;
-        sub->charges[i].cost = traces[i].cost;
+        sub->charges[i].cost = traces[i].cost * call->n_takes;
         sub->charges[i].is_lenient = traces[i].is_lenient;
     }
 }
@@ -261,7 +265,7 @@ static void remember_refusal(const struct call *call, struct store_charge *charg
     struct redis_store *redis = context->store;
     bool is_late = call->failure != STORE_NO_FAILURE;
     if (!charge->answer.is_allowed && !charge->is_lenient && !context->is_peek
-        && context->counters != NULL) {
+        && context->counters != NULL && call->n_takes == 1) {
         charge->key = name.ptr;
         charge->key_bytes = name.len;
         refusals_remember(redis->refusals, charge,
@@ -312,6 +316,9 @@ static bool read_answer(struct call *call, const struct seam_reply *reply)
         }
     }
     call->is_allowed = sub.is_allowed;
+    if (sub.is_allowed) {
+        redis_group_answer(context, &sub);
+    }
     return true;
 }
 
@@ -385,14 +392,16 @@ void redis_conclude(struct context *context)
         policy_pass_unasked(take, unanswered);
     }
     take->is_allowed = is_allowed;
-    context->is_refused = !is_allowed;
+    context->n_refused = !is_allowed;
     if (!is_allowed) {
         undo(context);
     }
     unsigned n_askers = redis_count_askers(context);
     shards_restore(&context->sharding, take);
     context->take = NULL;
+    redis_group_end(context);
     take->done(take);
+    redis_group_conclude(context);
     redis_let_followers_go(context, n_askers);
 }
 
@@ -403,7 +412,7 @@ static void count_afterwards(const struct call *call)
     for (unsigned i = call->first; i < call->first + call->n; i++) {
         const struct trace *trace = &context->traces[i];
         if (trace->is_shadow && context->counters != NULL && !context->is_peek) {
-            bool is_charged = trace->is_charged && !context->is_refused;
+            bool is_charged = trace->is_charged && context->n_refused == 0;
             counter_outcome(context->counters, trace->count_idx,
                             is_charged          ? OUTCOME_CHARGED
                             : trace->is_allowed ? OUTCOME_PASSED
@@ -419,7 +428,7 @@ static void on_late_answer(struct seam_call *seam, const struct seam_reply *repl
     health_add(context->store->policies.health, HEALTH_LATE, reply != NULL);
     call->has_answer = reply != NULL && read_answer(call, reply);
     /* A take that still waits for others sees to it when it is over. */
-    if (call->has_answer && context->take == NULL && context->is_refused) {
+    if (call->has_answer && context->take == NULL && context->n_refused > 0) {
         give_back(call);
     }
     redis_call_end(call);
@@ -536,17 +545,39 @@ static bool try_others(struct call *call)
     return true;
 }
 
+/* --- one take of several --- */
+
+/* Where there is not enough for all, the first of them asks for itself. @return whether that
+ * is under way */
+static bool try_alone(struct call *call)
+{
+    struct context *context = call->context;
+    if (call->n_takes == 1 || !call->has_answer || call->is_allowed) {
+        return false;
+    }
+    redis_group_split(context);
+    call->has_answer = false;
+    if (!has_time_again(call) || !is_passed(call)) {
+        call->failure = STORE_DEADLINE;
+        return false;
+    }
+    run_call(call);
+    return true;
+}
+
 static void on_answer(struct seam_call *seam, const struct seam_reply *reply)
 {
     struct call *call = CONTAINER_OF(seam, struct call, seam);
     struct context *context = call->context;
     struct redis_store *redis = context->store;
+    redis->round_trip_us = seam->outcome == SEAM_OK ? seam->round_trip_us
+                                                    : redis->round_trip_us;
     call->has_answer = seam->outcome == SEAM_OK && read_answer(call, reply);
     health_report(redis->policies.health, seam, seam_now(redis->policies.seam));
     if (!call->has_answer) {
         call->failure = failure_of(seam->outcome);
     }
-    if (try_others(call)) {
+    if (try_alone(call) || try_others(call)) {
         redis_call_end(call); /* the first one */
         return;
     }
@@ -554,7 +585,7 @@ static void on_answer(struct seam_call *seam, const struct seam_reply *reply)
         if (call->has_answer) {
             count_afterwards(call);
         }
-        if (call->has_answer && context->is_refused) {
+        if (call->has_answer && context->n_refused > 0) {
             give_back(call);
         }
     }
@@ -579,6 +610,7 @@ struct call *redis_call_of_slot(struct context *context, unsigned slot)
     call->context = context;
     call->slot = slot;
     call->n = 0;
+    call->n_takes = 1;
     call->is_waited_for = false;
     call->failure = STORE_NO_FAILURE;
     call->has_answer = false;
@@ -603,6 +635,8 @@ void redis_plan_calls(struct context *context)
     const struct store_take *take = context->take;
     struct call *calls[STORE_CHARGES_MAX] = {NULL};
     unsigned n_traces = 0;
+    context->n_calls = 0;
+    context->n_waiting = 0;
     for (unsigned i = 0; i < take->n_charges; i++) {
         const struct store_charge *charge = &take->charges[i];
         if ((context->ahead.asked >> i & 1) != 0) {
@@ -645,7 +679,8 @@ static void encode_call(struct call *call)
     uint8_t *arg = context->args + (size_t)call->first * (SCRIPT_CHARGE_BYTES_MAX + 1);
     sub_take_begin(&sub, take);
     for (unsigned i = call->first; i < call->first + call->n; i++) {
-        sub.charges[sub.n_charges++] = take->charges[context->traces[i].at];
+        sub.charges[sub.n_charges] = take->charges[context->traces[i].at];
+        sub.charges[sub.n_charges++].cost *= call->n_takes;
     }
     call->arg = (struct seam_bytes){.ptr = arg, .len = script_encode_take(&sub, arg)};
 }
@@ -662,9 +697,12 @@ static void note_hot(const struct context *context, unsigned idx)
 static void run_call(struct call *call)
 {
     struct context *context = call->context;
+    call->n_takes = 1 + context->n_members;
     for (unsigned i = call->first; i < call->first + call->n; i++) {
         trace_charge(context, i);
-        note_hot(context, i);
+        for (unsigned n = 0; n < call->n_takes; n++) {
+            note_hot(context, i);
+        }
     }
     encode_call(call);
     call->seam = (struct seam_call){

@@ -34,22 +34,6 @@ struct finding redis_find_refusals(struct redis_store *redis, struct store_take 
     return finding;
 }
 
-/* --- rings --- */
-
-static void ring_remove(struct ring *member)
-{
-    member->prev->next = member->next;
-    member->next->prev = member->prev;
-}
-
-static void ring_add_last(struct ring *ring, struct ring *member)
-{
-    member->prev = ring->prev;
-    member->next = ring;
-    ring->prev->next = member;
-    ring->prev = member;
-}
-
 /* --- one asks, and others wait for the answer --- */
 
 /* For all whose counter is in the same doubt, too. */
@@ -60,6 +44,7 @@ static void ask_now(struct context *context)
     if (context->doubt != REFUSALS_N) {
         refusals_set_asker(redis->refusals, context->doubt, context);
     }
+    redis_group_begin(context);
     redis_plan_calls(context);
     context->n_waiting++; /* none concludes before all are asked */
     for (unsigned i = 0; i < context->n_calls; i++) {
@@ -83,17 +68,28 @@ static void context_end(struct context *context)
     redis_context_put_if_over(context);
 }
 
+static bool has_time(const struct context *context)
+{
+    struct instant now = seam_now(context->store->policies.seam);
+    return redis_time_left_us(context->take, now) > 0;
+}
+
+static void give_up(struct context *context)
+{
+    redis_conclude_unasked(context->store, context->take, &context->ahead,
+                           &context->sharding);
+    context_end(context);
+}
+
 /* Ask, after having waited. */
 static void go_on(struct context *context)
 {
-    struct redis_store *redis = context->store;
     stop_waiting(context);
-    if (redis_time_left_us(context->take, seam_now(redis->policies.seam)) > 0) {
+    if (has_time(context)) {
         ask_now(context);
-        return;
+    } else {
+        give_up(context);
     }
-    redis_conclude_unasked(redis, context->take, &context->ahead, &context->sharding);
-    context_end(context);
 }
 
 static void on_impatient(struct seam_timer *timer)
@@ -101,11 +97,11 @@ static void on_impatient(struct seam_timer *timer)
     go_on(CONTAINER_OF(timer, struct context, patience));
 }
 
-/* Half of the time that there is; the rest is for asking. */
-static void follow(struct context *context, struct context *asker)
+/* The other half of the time is for asking. */
+void redis_follow(struct context *context, struct ring *before)
 {
     const struct store_take *take = context->take;
-    ring_add_last(&asker->followers, &context->place);
+    ring_add(before, &context->place);
     context->patience.fire = on_impatient;
     context->patience.at = instant_add_us(take->now,
                                           redis_time_left_us(take, take->now) / 2);
@@ -120,11 +116,12 @@ static struct context *find_asker(const struct redis_store *redis, unsigned doub
 
 void redis_ask_or_follow(struct context *context, const struct finding *finding)
 {
-    bool is_in_doubt = (context->ahead.asked >> finding->at & 1) != 0;
+    bool is_in_doubt = finding->doubt != REFUSALS_N
+                       && (context->ahead.asked >> finding->at & 1) != 0;
     struct context *asker = is_in_doubt ? find_asker(context->store, finding->doubt)
-                                        : NULL;
+                                        : redis_group_find(context);
     if (asker != NULL) {
-        follow(context, asker);
+        redis_follow(context, &asker->followers);
         return;
     }
     if (is_in_doubt) {
@@ -140,7 +137,7 @@ void redis_ask_or_follow(struct context *context, const struct finding *finding)
 unsigned redis_count_askers(struct context *context)
 {
     if (context->doubt == REFUSALS_N) {
-        return 0;
+        return redis_group_room(context);
     }
     const struct store_charge *charge = &context->take->charges[context->doubtful_at];
     if (charge->source != STORE_COUNTED) {
@@ -155,13 +152,20 @@ unsigned redis_count_askers(struct context *context)
     return (unsigned)(room > least ? room : least);
 }
 
-/* A follower of a take that is over. @return whether it asks */
-static bool let_go(struct context *context, bool is_asker, unsigned n_rounds)
+/* What is remembered of a take that has waited. */
+static struct finding find_again(struct context *context)
 {
     struct redis_store *redis = context->store;
-    struct finding finding = redis_find_refusals(redis, context->take,
-                                                 context->ahead.asked,
-                                                 seam_now(redis->policies.seam));
+    return redis_find_refusals(redis, context->take, context->ahead.asked,
+                               seam_now(redis->policies.seam));
+}
+
+/* A follower of a take that is over. @return whether it asks */
+static bool let_go(struct context *context, const struct finding *found, bool is_asker,
+                   unsigned n_rounds)
+{
+    struct redis_store *redis = context->store;
+    struct finding finding = *found;
     struct context *asker = find_asker(redis, finding.doubt);
     if (finding.refused != 0) {
         stop_waiting(context);
@@ -173,7 +177,7 @@ static bool let_go(struct context *context, bool is_asker, unsigned n_rounds)
     }
     if (asker != NULL && !is_asker) {
         ring_remove(&context->place);
-        ring_add_last(&asker->followers, &context->place);
+        ring_add(&asker->followers, &context->place);
         return false;
     }
     context->doubt = finding.doubt;
@@ -183,6 +187,12 @@ static bool let_go(struct context *context, bool is_asker, unsigned n_rounds)
     return true;
 }
 
+static bool is_grouped(const struct context *context, const struct finding *finding)
+{
+    return context->group != REDIS_GROUPS && finding->refused == 0
+           && finding->doubt == REFUSALS_N;
+}
+
 void redis_let_followers_go(struct context *context, unsigned n_askers)
 {
     struct redis_store *redis = context->store;
@@ -190,11 +200,20 @@ void redis_let_followers_go(struct context *context, unsigned n_askers)
     if (find_asker(redis, context->doubt) == context) {
         refusals_set_asker(redis->refusals, context->doubt, NULL);
     }
+    bool has_answer = n_askers != UINT_MAX;
+    struct context *leader = NULL;
     while (followers->next != followers) {
         struct context *first = CONTAINER_OF(followers->next, struct context, place);
+        struct finding finding = find_again(first);
         bool is_asker = n_askers > 0;
-        if (let_go(first, is_asker, context->n_rounds)) {
+        if (has_answer && is_grouped(first, &finding) && has_time(first)) {
+            stop_waiting(first);
+            leader = redis_group_add(leader, first, n_askers);
+        } else if (let_go(first, &finding, is_asker, context->n_rounds)) {
             n_askers -= is_asker;
         }
+    }
+    if (leader != NULL) {
+        ask_now(leader);
     }
 }

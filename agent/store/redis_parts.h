@@ -4,7 +4,8 @@
  * Model:     redis.c answers what this process can answer by itself, and what is left it asks
  *            about: redis_call.c plans the calls of a take, sends them, and concludes the take
  *            when all that it waits for is there. redis_follow.c sees to it that where Redis
- *            refused a moment ago one asks for all.
+ *            refused a moment ago one asks for all, and redis_group.c that takes which want
+ *            the same of one counter at one time go in one call.
  */
 #ifndef AGENT_STORE_REDIS_PARTS_H
 #define AGENT_STORE_REDIS_PARTS_H
@@ -21,6 +22,11 @@
 
 struct context;
 
+enum {
+    REDIS_GROUPS =
+        1024 /* counters of which a call may be under way for several takes */
+};
+
 /** The charges of a take that are in one slot. */
 struct call {
     struct seam_call seam;
@@ -28,6 +34,7 @@ struct call {
     unsigned slot;
     unsigned first; /* of its charges, in the context's order */
     unsigned n;
+    unsigned n_takes; /* that it asks for: the context's, and its members' */
     bool is_waited_for;
     enum store_failure failure; /* if any: policies decide; an answer may come yet */
     bool has_answer;
@@ -83,11 +90,14 @@ struct context {
     unsigned doubt;       /* it asks for all whose counter is in it; REFUSALS_N: none */
     unsigned doubtful_at; /* the charge that is */
     unsigned n_rounds;    /* of askers before it that were allowed */
+    unsigned group;       /* of its counter; REDIS_GROUPS: it goes by itself */
+    unsigned n_members;
+    struct ring members;   /* takes that its call asks for, too */
     struct ring followers; /* they wait for its answer */
     struct ring place;     /* where it waits itself */
     struct seam_timer patience;
 
-    bool is_refused;    /* the take, when it was over */
+    unsigned n_refused; /* of the takes that it asked for, when they were over */
     unsigned n_waiting; /* calls that the take waits for */
     unsigned n_open;    /* calls with the seam */
     unsigned n_calls;
@@ -110,11 +120,33 @@ struct redis_store {
     struct refusals *refusals;
     struct hot *hot; /* or NULL */
     struct prober prober;
+    int64_t round_trip_us;                /* the last one */
+    struct context *groups[REDIS_GROUPS]; /* who asks */
     unsigned n_under_way;
     unsigned n_used; /* of contexts, ever */
     struct context *free;
     struct context contexts[REDIS_TAKES_MAX];
 };
+
+static inline void ring_init(struct ring *ring)
+{
+    ring->prev = ring->next = ring;
+}
+
+static inline void ring_remove(struct ring *member)
+{
+    member->prev->next = member->next;
+    member->next->prev = member->prev;
+}
+
+/** As the last where `before` is the ring. */
+static inline void ring_add(struct ring *before, struct ring *member)
+{
+    member->prev = before->prev;
+    member->next = before;
+    before->prev->next = member;
+    before->prev = member;
+}
 
 static inline uint32_t redis_draw(struct redis_store *redis)
 {
@@ -175,6 +207,39 @@ struct finding redis_find_refusals(struct redis_store *redis, struct store_take 
 
 /** Ask Redis; or, where another asks that is in the same doubt, wait for its answer. */
 void redis_ask_or_follow(struct context *context, const struct finding *finding);
+
+/** Wait at that place among the followers of another; for half of the time that there is,
+ *  then ask. */
+void redis_follow(struct context *context, struct ring *before);
+
+/**
+ * Who asks for the counter of a take that is about to, if others may wait for that; it is
+ * from then on of this group, if it may be of one.
+ */
+struct context *redis_group_find(struct context *context);
+
+/** The group of a context that asks now is its own, if nobody else asks. */
+void redis_group_begin(struct context *context);
+
+/** Nobody is to wait for a context any more. */
+void redis_group_end(struct context *context);
+
+/** How many of those that wait for a take are to ask when it is over. */
+unsigned redis_group_room(const struct context *context);
+
+/** One that has waited is to ask: as the leader, or as a member of a leader that has room for
+ *  it, or after that one. @return the leader */
+struct context *redis_group_add(struct context *leader, struct context *context,
+                                unsigned room);
+
+/** The answer to a call is that of its members, who came later. */
+void redis_group_answer(struct context *leader, const struct store_take *answer);
+
+/** Together it is too much: members wait again, while the leader asks for itself. */
+void redis_group_split(struct context *leader);
+
+/** Members are over with their leader. */
+void redis_group_conclude(struct context *leader);
 
 /** How many of those that wait for a take are to ask when it is over: as it is answered. */
 unsigned redis_count_askers(struct context *context);

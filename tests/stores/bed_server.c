@@ -142,6 +142,7 @@ static void drive(struct bed *bed)
     t.clock.is_running = bed->kind != STORE_KIND_REDIS; /* leases end in time */
     bed_redis_start(bed, &t.clock.seam, now);
     bed->target.depth = TRACE_DEPTH_MAX; /* those of one slot are with one node */
+    bed->target.has_groups = true;
     bed->target.set_clock = set_clock;
     bed->target.wait = wait_for_none;
     bed->target.revive = revive;

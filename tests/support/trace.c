@@ -593,11 +593,21 @@ static void begin_trace(void)
     make_subjects();
 }
 
+/* Whether steps that are under way may be of one counter, and of one that has groups. */
+static bool may_be_grouped(void)
+{
+    return t.shape != SHAPE_ONE
+           || (t.algorithm != LIMIT_LEAKY_BUCKET && t.algorithm != LIMIT_SLIDING_LOG);
+}
+
 static void run(void **target, enum shape shape, unsigned depth)
 {
     t.target = *target;
     t.shape = shape;
     t.depth = depth < t.target->depth ? depth : t.target->depth;
+    if (t.target->has_groups && may_be_grouped()) {
+        t.depth = 1;
+    }
     begin();
     for (unsigned n = 0; n < steps_wanted(); n++) {
         if (n % TRACE_STEPS == 0 || t.is_given_up) {

@@ -39,6 +39,7 @@ struct trace_target {
     struct store *store;
     const struct store_home *home; /* of its charges; NULL: they have none */
     unsigned depth;   /* steps that may be under way: it carries them out in order */
+    bool has_groups;  /* but for takes that want the same of one counter */
     unsigned n_steps; /* of each law, where STEPS in the environment does not say */
     /* Of what is begun from now on its counters' clock says this. */
     void (*set_clock)(struct trace_target *target, struct instant now);

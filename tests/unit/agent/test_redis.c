@@ -403,7 +403,7 @@ static void an_answer_that_is_none_ends_its_connection(void **context)
     fleet_ask(&f, 0, &first);
     sim_run(f.sim, 50);
     struct fleet_request second = {0};
-    fleet_add(&second, &ten, "a", 1);
+    fleet_add(&second, &ten, "b", 1);
     fleet_ask(&f, 0, &second);
     sim_run(f.sim, 150);
     assert_true(first.is_done && second.is_done);
@@ -873,7 +873,7 @@ static void more_ask_while_they_are_allowed(void **context)
     fleet_limit_init(&limit, &what, "bucket", false);
     sim_set_latency(f.sim, 0, 100, 100);
     for (unsigned i = 0; i < 2; i++) {
-        fleet_add(&requests[i], &limit, "a", 2);
+        fleet_add(&requests[i], &limit, "a", i == 0 ? 2 : 1); /* each by itself */
         fleet_ask(&f, 0, &requests[i]);
     }
     sim_run(f.sim, 10 * US_PER_MS);
