@@ -56,7 +56,7 @@ SPOP_MUST_USE SPOP_INLINE enum spop_status spop_notify_next_arg(struct spop_noti
     if (it->n_args_left == 0) {
         return SPOP_END;
     }
-    struct spop_arg next;
+    struct spop_arg next = {0};
     next.name = spop_read_string(&r);
     spop_value_decode(&r, &next.value);
     it->reader = r;

@@ -88,6 +88,7 @@ static bool answer(struct courier *courier, const uint32_t *items, unsigned n,
     struct sync_calls *calls = calls_of(courier);
     struct script_repairs repairs = {0};
     (void)sent_at;
+    ENSURE(n > 0);
     orders_to_script(calls, items, n, orders);
     if (script_decode_sync(numbers, n_numbers, orders, n, replies, &repairs)
         != SCRIPT_OK) {

@@ -96,7 +96,7 @@ static void random_values_come_back(void **state)
         uint8_t text[TEXT_CAP];
         uint8_t wire[WIRE_CAP_BYTES];
         struct spop_value value;
-        struct spop_value got;
+        struct spop_value got = {0};
         struct spop_writer w;
         struct spop_reader r;
         value_draw(&p, text, &value);

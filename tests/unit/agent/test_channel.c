@@ -13,6 +13,7 @@
 
 #include <cmocka.h>
 
+#include "agent/base.h"
 #include "agent/net/channel.h"
 
 static int ends[2];
@@ -65,6 +66,7 @@ static void send_raw(const void *bytes, size_t len, size_t n_fds)
         message.msg_control = control.bytes;
         message.msg_controllen = CMSG_SPACE(n_fds * sizeof(int));
         struct cmsghdr *header = CMSG_FIRSTHDR(&message);
+        ENSURE(header != NULL);
         header->cmsg_level = SOL_SOCKET;
         header->cmsg_type = SCM_RIGHTS;
         header->cmsg_len = CMSG_LEN(n_fds * sizeof(int));

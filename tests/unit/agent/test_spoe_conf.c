@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include "agent/base.h"
 #include "agent/command/spoe_conf.h"
 #include "agent/command/spoe_line.h"
 #include "agent/file.h"
@@ -122,7 +123,7 @@ static const struct spoe_engine *engine_find(const char *scope)
     while (e != NULL && strcmp(e->scope, scope) != 0) {
         e = e->next;
     }
-    assert_non_null(e);
+    ENSURE(e != NULL);
     return e;
 }
 
@@ -133,7 +134,7 @@ static const struct spoe_message *message_find(const struct spoe_engine *engine,
     while (m != NULL && strcmp(m->name, name) != 0) {
         m = m->next;
     }
-    assert_non_null(m);
+    ENSURE(m != NULL);
     return m;
 }
 
