@@ -3,7 +3,8 @@
  * that has its keys meets more limits, or more slots; and hosts that count for themselves
  * let no more through than is told, however they are asked. The calls that it says hosts
  * make that count ahead are those of the real stores over a Redis that is not there
- * (tests/simulation), within a factor of 2.
+ * (tests/simulation), within a factor of 2. TRACES=n tries n files of rules, and outages and
+ * fleets as their number goes with that.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,13 +25,13 @@
 #include "tests/unit/rules/support.h"
 
 enum {
-    FILES = 3000,
+    TRACES = 3000, /* files of rules; */
+    BUCKETS = 6,   /* of hosts without Redis, for each; */
+    FLEET_IN = 50, /* one fleet for so many */
     REQUESTS = 60,
     RULES_MOST = 8,
-    BUCKETS = 20000,
     ASKED = 300,
     HOSTS_MOST = 5,
-    FLEETS = 60,
     FLEET_RING = 64,    /* requests under way */
     FLEET_MEASURED = 6, /* seconds; */
     FLEET_WARM_UP = 3,  /* these go before */
@@ -222,10 +223,11 @@ static void test_requests(void **state)
     static struct rules_diags diags;
     struct prng prng;
     uint64_t seed = prng_seed(11);
-    unsigned n_tight = 0;
+    int n_files = prng_traces(TRACES);
+    int n_tight = 0;
     (void)state;
     prng_init(&prng, seed);
-    for (unsigned i = 0; i < FILES; i++) {
+    for (int i = 0; i < n_files; i++) {
         unsigned n = 1 + (unsigned)prng_below(&prng, RULES_MOST);
         text_len = 0;
         add("version: 1\ndomain: d\nrules:\n");
@@ -243,7 +245,7 @@ static void test_requests(void **state)
         n_tight += file_check(&prng, file, seed);
         rules_file_free(file);
     }
-    assert_true(n_tight > FILES / 2); /* it is no empty promise either */
+    assert_true(n_tight > n_files / 2); /* it is no empty promise either */
 }
 
 /* ---- hosts without Redis ---- */
@@ -342,7 +344,7 @@ static void test_outages(void **state)
     uint64_t seed = prng_seed(13);
     (void)state;
     prng_init(&prng, seed);
-    for (unsigned i = 0; i < BUCKETS; i++) {
+    for (int n = prng_traces(TRACES) * BUCKETS; n > 0; n--) {
         struct outage outage;
         outage_make(&prng, &outage);
         outage_check(&prng, &outage, seed);
@@ -464,7 +466,7 @@ static void test_ahead(void **state)
     uint64_t seed = prng_seed(17);
     (void)state;
     prng_init(&prng, seed);
-    for (unsigned i = 0; i < FLEETS; i++) {
+    for (int n = prng_traces(TRACES) / FLEET_IN; n > 0; n--) {
         struct ahead a;
         ahead_make(&prng, &a);
         ahead_check(&a, ahead_tell(&a), ahead_do(&prng, &a), seed);

@@ -414,7 +414,7 @@ static void an_answer_that_is_none_ends_its_connection(void **context)
 /* A key that a node has. */
 static const char *key_of(const struct fleet_limit *limit, unsigned node)
 {
-    static char keys[SIM_NODES_MAX][8];
+    static char keys[SIM_NODES_MAX][12];
     struct seam *seam = sim_seam(f.sim, 0);
     for (int i = 0; i < 1000; i++) {
         char name[64];
