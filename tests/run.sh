@@ -4,7 +4,7 @@ set -euo pipefail
 
 root=$(cd "$(dirname "$0")/.." && pwd)
 jobs=$(nproc)
-tests_at_once=$((jobs + 1)) # many of them wait for most of their time
+tests_at_once=$((jobs * 2 + 1)) # most of them wait for most of their time
 summary=()
 failed=0
 
