@@ -140,7 +140,7 @@ static void condition_write(size_t name, const struct condition *condition)
 
 static void overrides_make(struct prng *prng, size_t idx, struct rule *rule)
 {
-    char name[32];
+    char name[40];
 
     rule->is_shadow = prng_below(prng, 4) == 0;
     rule->n_overrides = idx > 0 && prng_below(prng, 4) == 0 ? 2 : 0;
