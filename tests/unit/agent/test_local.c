@@ -385,7 +385,7 @@ static void idle_counter_goes_on_where_it_was(void **context)
         assert_int_equal(take_one(f, &slow, 0, "spent", START_US), i < 100);
     }
     for (int s = 1; s <= 3; s++) {
-        char key[16];
+        char key[24];
         for (int i = 0; i < 1000; i++) {
             (void)snprintf(key, sizeof(key), "%d-%d", s, i);
             assert_true(take_one(f, &slow, 0, key, START_US + s * US_PER_S));

@@ -244,7 +244,7 @@ static void pushed_out_logs_give_their_memory_back(void **context)
     struct fixture f = {local_new(LOCAL_MEMORY_BYTES_MIN, FEW_BYTES * 4, secret),
                         counters_new(0)};
     for (int i = 0; i < 100; i++) {
-        char key[16];
+        char key[24];
         (void)snprintf(key, sizeof(key), "log %d", i);
         assert_int_equal(pass(&f, &ten, key, START_US, 10), 10);
         for (int j = 0; j < 2000; j++) {
@@ -372,7 +372,7 @@ static void expired_logs_give_their_memory_to_others(void **context)
     for (int round = 0; round < 50; round++) {
         int64_t at_us = START_US + round * 3 * US_PER_S;
         for (int i = 0; i < 15; i++) { /* two blocks each: 30 of 31 */
-            char key[16];
+            char key[24];
             (void)snprintf(key, sizeof(key), "%d-%d", round, i);
             assert_int_equal(pass(&f, &ten, key, at_us, 11), 10);
         }
