@@ -234,8 +234,8 @@ static struct expected model_add(struct model *m, const struct letter *letter)
     if (m->len > LENT) {
         m->is_refused = true;
         m->n_answered++;
-        const char *ack = (is_final ? neutral_ack : abort_ack)[m->stream_id - 1];
-        return (struct expected){SPOP_EVENT_REFUSED, 0, ack};
+        const char *const *acks = is_final ? neutral_ack : abort_ack;
+        return (struct expected){SPOP_EVENT_REFUSED, 0, acks[m->stream_id == 2]};
     }
     m->n_answered += is_final;
     return (struct expected){is_final ? SPOP_EVENT_NOTIFY : SPOP_EVENT_FRAGMENT, m->len,
