@@ -579,6 +579,16 @@ static bool compile_charge(struct compiler *c, const struct rules_ast_rule *from
     return to->conditions != NULL;
 }
 
+static int64_t taken_by_each(const struct rules_matcher *matcher)
+{
+    if (matcher->charge.has_reserve) {
+        return matcher->charge.reserve;
+    }
+    return matcher->cost.n_items == 0 && matcher->cost.slot == RULES_NONE
+               ? matcher->cost.min
+               : -1;
+}
+
 static bool compile_overrides(struct compiler *c, const struct rules_ast_rule *from,
                               struct rules_matcher *to)
 {
@@ -602,10 +612,14 @@ static bool compile_matcher(struct compiler *c, uint32_t idx)
     matcher->conditions = compile_match(c, &from->match);
     matcher->n_conditions = from->match.n_conditions;
     matcher->is_expired = c->set->rules[idx].is_expired;
-    return matcher->conditions != NULL && compile_parts(c, from, matcher)
-           && compile_cost(c, from, &matcher->cost)
-           && compile_charge(c, from, &matcher->charge)
-           && compile_overrides(c, from, matcher);
+    if (matcher->conditions == NULL || !compile_parts(c, from, matcher)
+        || !compile_cost(c, from, &matcher->cost)
+        || !compile_charge(c, from, &matcher->charge)
+        || !compile_overrides(c, from, matcher)) {
+        return false;
+    }
+    matcher->taken = taken_by_each(matcher);
+    return true;
 }
 
 /** @return whether a list holds anything yet: a condition without values holds always */

@@ -148,34 +148,9 @@ bool rules_condition_holds(const struct rules_facts *facts,
     return is_match != condition->is_negated;
 }
 
-bool rules_conditions_hold(const struct rules_facts *facts,
-                           const struct rules_condition *conditions, uint32_t n)
+bool rules_key_is_whole(const struct rules_facts *facts,
+                        const struct rules_matcher *matcher)
 {
-    for (uint32_t i = 0; i < n; i++) {
-        if (!rules_condition_holds(facts, &conditions[i])) {
-            return false;
-        }
-    }
-    return true;
-}
-
-const struct rules_link *rules_link_find(const struct rules_facts *facts,
-                                         const struct rules_part *part)
-{
-    for (uint32_t i = 0; i < part->n_links; i++) {
-        if (rules_facts_view(facts, part->links[i].slot).type != RULES_ABSENT) {
-            return &part->links[i];
-        }
-    }
-    return NULL;
-}
-
-bool rules_key_is_possible(const struct rules_facts *facts,
-                           const struct rules_matcher *matcher)
-{
-    if (facts->ip.type != RULES_ABSENT && matcher->no_key == RULES_NO_KEY_IP) {
-        return true;
-    }
     for (uint32_t i = 0; i < matcher->n_parts; i++) {
         if (rules_link_find(facts, &matcher->parts[i]) == NULL) {
             return false;
@@ -245,8 +220,8 @@ static int64_t cost_read(const struct rules_cost *cost, struct rules_value view,
     return amount;
 }
 
-static int64_t cost_find(const struct rules_facts *facts, const struct rules_cost *cost,
-                         struct rules_result *result)
+int64_t rules_cost_find(const struct rules_facts *facts, const struct rules_cost *cost,
+                        struct rules_result *result)
 {
     for (uint32_t i = 0; i < cost->n_items; i++) {
         const struct rules_costs_item *item = &cost->items[i];
@@ -260,14 +235,6 @@ static int64_t cost_find(const struct rules_facts *facts, const struct rules_cos
                : cost_read(cost, rules_facts_view(facts, cost->slot), result);
 }
 
-int64_t rules_taken_find(const struct rules_facts *facts,
-                         const struct rules_matcher *matcher,
-                         struct rules_result *result)
-{
-    return matcher->charge.has_reserve ? matcher->charge.reserve
-                                       : cost_find(facts, &matcher->cost, result);
-}
-
 int64_t rules_truth_find(const struct rules_facts *facts,
                          const struct rules_matcher *matcher, int64_t amount,
                          struct rules_result *result)
@@ -279,7 +246,7 @@ int64_t rules_truth_find(const struct rules_facts *facts,
     if (!rules_conditions_hold(facts, charge->conditions, charge->n_conditions)) {
         return 0;
     }
-    return has_truth ? cost_find(facts, &matcher->cost, result) : amount;
+    return has_truth ? rules_cost_find(facts, &matcher->cost, result) : amount;
 }
 
 bool rules_is_enforced(const struct rules_rule *rule, struct rules_bytes key)
@@ -295,19 +262,15 @@ bool rules_is_enforced(const struct rules_rule *rule, struct rules_bytes key)
     return true;
 }
 
-const struct rules_limit *rules_limits_find(const struct rules_facts *facts,
-                                            uint32_t rule)
+const struct rules_limit *rules_plan_limits_find(const struct rules_facts *facts,
+                                                 uint32_t rule)
 {
     const struct rules_set *set = facts->set;
-    struct rules_value plan;
-    uint32_t first;
+    struct rules_value plan = rules_facts_view(facts, (uint32_t)set->slot_plan);
+    uint32_t first = plan.type == RULES_TEXT
+                         ? rules_table_find(&set->plans, rule, plan.bytes)
+                         : RULES_NONE;
 
-    if (!set->matchers[rule].has_plans) {
-        return set->rules[rule].limits;
-    }
-    plan = rules_facts_view(facts, (uint32_t)set->slot_plan);
-    first = plan.type == RULES_TEXT ? rules_table_find(&set->plans, rule, plan.bytes)
-                                    : RULES_NONE;
     if (first == RULES_UNLIMITED) {
         return NULL;
     }

@@ -61,16 +61,41 @@ bool rules_ways_match(const struct rules_condition *condition, uint32_t n_ways,
 bool rules_condition_holds(const struct rules_facts *facts,
                            const struct rules_condition *condition);
 
-bool rules_conditions_hold(const struct rules_facts *facts,
-                           const struct rules_condition *conditions, uint32_t n);
+static inline bool rules_conditions_hold(const struct rules_facts *facts,
+                                         const struct rules_condition *conditions,
+                                         uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        if (!rules_condition_holds(facts, &conditions[i])) {
+            return false;
+        }
+    }
+    return true;
+}
 
 /** @return the first descriptor of a part that is present, or NULL */
-const struct rules_link *rules_link_find(const struct rules_facts *facts,
-                                         const struct rules_part *part);
+static inline const struct rules_link *rules_link_find(const struct rules_facts *facts,
+                                                       const struct rules_part *part)
+{
+    for (uint32_t i = 0; i < part->n_links; i++) {
+        if (rules_facts_view(facts, part->links[i].slot).type != RULES_ABSENT) {
+            return &part->links[i];
+        }
+    }
+    return NULL;
+}
+
+/** @return whether a request has all parts of a key */
+bool rules_key_is_whole(const struct rules_facts *facts,
+                        const struct rules_matcher *matcher);
 
 /** Without an address nothing can stand in for a missing part. */
-bool rules_key_is_possible(const struct rules_facts *facts,
-                           const struct rules_matcher *matcher);
+static inline bool rules_key_is_possible(const struct rules_facts *facts,
+                                         const struct rules_matcher *matcher)
+{
+    return (facts->ip.type != RULES_ABSENT && matcher->no_key == RULES_NO_KEY_IP)
+           || rules_key_is_whole(facts, matcher);
+}
 
 /**
  * Write the key of a rule, which is possible.
@@ -82,11 +107,18 @@ void rules_key_write(const struct rules_facts *facts,
                      const struct rules_matcher *matcher, uint8_t *key,
                      struct rules_hit *hit);
 
-/** @return what a request that a rule applies to takes; counted in `result` where an
- *  argument had to be changed */
-int64_t rules_taken_find(const struct rules_facts *facts,
-                         const struct rules_matcher *matcher,
-                         struct rules_result *result);
+/** @return what a request costs; counted in `result` where an argument had to be changed */
+int64_t rules_cost_find(const struct rules_facts *facts, const struct rules_cost *cost,
+                        struct rules_result *result);
+
+/** @return what a request that a rule applies to takes */
+static inline int64_t rules_taken_find(const struct rules_facts *facts,
+                                       const struct rules_matcher *matcher,
+                                       struct rules_result *result)
+{
+    return matcher->taken >= 0 ? matcher->taken
+                               : rules_cost_find(facts, &matcher->cost, result);
+}
 
 /** @return what a charge should have been; `amount` where no cost is truer than that */
 int64_t rules_truth_find(const struct rules_facts *facts,
@@ -96,8 +128,16 @@ int64_t rules_truth_find(const struct rules_facts *facts,
 /** @return whether a rule is enforced for a key, which only shares of keys look at */
 bool rules_is_enforced(const struct rules_rule *rule, struct rules_bytes key);
 
+/** @return the limits of a rule that has plans, for that of the request; NULL: none */
+const struct rules_limit *rules_plan_limits_find(const struct rules_facts *facts,
+                                                 uint32_t rule);
+
 /** @return the limits of a rule for the plan of the request; NULL: it has none */
-const struct rules_limit *rules_limits_find(const struct rules_facts *facts,
-                                            uint32_t rule);
+static inline const struct rules_limit *rules_limits_find(
+    const struct rules_facts *facts, uint32_t rule)
+{
+    return facts->set->matchers[rule].has_plans ? rules_plan_limits_find(facts, rule)
+                                                : facts->set->rules[rule].limits;
+}
 
 #endif

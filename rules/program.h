@@ -89,20 +89,22 @@ struct rules_charge {
     const struct rules_condition *conditions; /* under which it stays charged */
 };
 
+/** What most rules need comes first, so that it shares a cache line. */
 struct rules_matcher {
-    uint32_t n_conditions;
-    bool is_expired;
     uint32_t n_filed; /* 1: the rule is filed under the first condition; else 0 */
-    uint32_t n_parts;
+    uint32_t n_conditions;
     struct rules_condition *conditions;
-    const struct rules_part *parts; /* of the key */
     enum rules_no_key no_key;
+    uint32_t n_parts;
+    const struct rules_part *parts; /* of the key */
+    int64_t taken;                  /* by each request; -1: that depends on it */
     struct rules_ip_prefix ip_prefix;
-    struct rules_cost cost;
-    struct rules_charge charge;
     bool has_plans;
+    bool is_expired;
     uint32_t n_overrides;
     const uint32_t *overrides; /* rules that this one takes out */
+    struct rules_cost cost;
+    struct rules_charge charge;
 };
 
 /**
