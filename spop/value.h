@@ -49,7 +49,7 @@ enum {
  * @param value  filled when the reader is still ok afterwards, else a NULL value
  * @errors  through the reader: SPOP_ERR_SHORT, SPOP_ERR_VARINT, SPOP_ERR_TYPE
  */
-static inline void spop_value_decode(struct spop_reader *r, struct spop_value *value)
+SPOP_INLINE void spop_value_decode(struct spop_reader *r, struct spop_value *value)
 {
     struct spop_reader start = *r;
     uint8_t byte = spop_read_u8(r);

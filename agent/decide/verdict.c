@@ -186,14 +186,16 @@ void verdict_combine(const struct store_take *take,
     uint32_t winners = 0;
     enum action action = find_action(take, circumstances, &winners);
     bool is_exceeded = action != ACTION_ALLOW;
+    uint32_t shown = winners & circumstances->advertised;
+    int deciding_idx = find_deciding(take, winners, is_exceeded);
     *verdict = (struct verdict){
         .action = action,
         .reason = is_exceeded ? REASON_LIMIT : find_reason(circumstances),
         .is_denied = action >= ACTION_REJECT,
         .status = status_of(action, REASON_LIMIT),
-        .deciding_idx = find_deciding(take, winners, is_exceeded),
-        .shown_idx = find_deciding(take, winners & circumstances->advertised,
-                                   is_exceeded),
+        .deciding_idx = deciding_idx,
+        .shown_idx = shown == winners ? deciding_idx
+                                      : find_deciding(take, shown, is_exceeded),
     };
     uint32_t by_policy = circumstances->by_policy & ~circumstances->shadow;
     if (by_policy != 0) {
