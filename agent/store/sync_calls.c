@@ -1,6 +1,7 @@
 #include "agent/store/sync_calls.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "agent/redis/script.h"
 #include "agent/store/courier.h"
@@ -19,15 +20,18 @@ _Static_assert((int)COURIER_ITEMS_MAX <= (int)SCRIPT_SYNC_KEYS_MAX
                           >= 1 + SCRIPT_SYNC_NUMBERS * (int)COURIER_ITEMS_MAX,
                "what is exchanged fits into a call");
 
-/* One look at all pools, and what comes of it, step by step. */
+/* All pools are weighed, then those that need it most exchanged; both in steps. */
 struct round {
     struct seam_timer timer;
     struct instant begun_at;
+    bool is_weighed;
     uint32_t next; /* note to see to; at `end`: all have been */
     uint32_t end;
-    unsigned bits;    /* seen to are those whose need has more bits than these, */
+    unsigned n_of[NEEDS + 1]; /* needs of so many bits */
+    int64_t oldest_us;        /* since an exchange */
+    unsigned bits;    /* exchanged are those whose need has more bits than these, */
     unsigned n;       /* and so many of these */
-    unsigned n_early; /* how many others may be exchanged before the next round */
+    unsigned n_early; /* how many others may be before the next round is weighed */
 };
 
 struct sync_calls {
@@ -131,38 +135,57 @@ static unsigned bits_of(uint64_t need)
     return need == 0 ? 0 : 64 - (unsigned)__builtin_clzll(need);
 }
 
-static void round_fit(struct round *round, const unsigned n_of[NEEDS + 1])
+static void round_fit(struct round *round)
 {
     round->bits = NEEDS;
     round->n = SYNC_CALLS_ROUND;
-    while (round->bits > 0 && n_of[round->bits] <= round->n) {
-        round->n -= n_of[round->bits--];
+    while (round->bits > 0 && round->n_of[round->bits] <= round->n) {
+        round->n -= round->n_of[round->bits--];
     }
+    round->n_early = round->bits == 0 ? round->n : 0;
 }
 
-/* Look at all that are not under way. */
 static void round_begin(struct sync_calls *calls)
 {
-    unsigned n_of[NEEDS + 1] = {0};
-    int64_t oldest_us = 0;
-    for (uint32_t i = 0; i < calls->book.n_used; i++) {
-        int64_t age_us = 0;
-        calls->needs[i] = 0;
-        if (calls->book.look_at[i].us != 0) {
-            uint64_t need = syncs_need(calls->options.syncs, &calls->orders[i].key,
-                                       notebook_watcher(calls->options.worker, i),
-                                       calls_now(calls), &age_us);
-            calls->needs[i] = (uint8_t)bits_of(need);
-            oldest_us = need > 0 && age_us > oldest_us ? age_us : oldest_us;
-        }
-        n_of[calls->needs[i]]++;
+    struct round *round = &calls->round;
+    memset(round->n_of, 0, sizeof(round->n_of));
+    round->oldest_us = 0;
+    round->is_weighed = false;
+    round->next = 0;
+    round->end = calls->book.n_used;
+    round->begun_at = calls_now(calls);
+}
+
+/* Look at one, unless it is under way. */
+static void weigh(struct sync_calls *calls, uint32_t idx)
+{
+    struct round *round = &calls->round;
+    int64_t age_us = 0;
+    calls->needs[idx] = 0;
+    if (calls->book.look_at[idx].us != 0) {
+        uint64_t need = syncs_need(calls->options.syncs, &calls->orders[idx].key,
+                                   notebook_watcher(calls->options.worker, idx),
+                                   calls_now(calls), &age_us);
+        calls->needs[idx] = (uint8_t)bits_of(need);
+        round->oldest_us = need > 0 && age_us > round->oldest_us ? age_us
+                                                                 : round->oldest_us;
     }
-    syncs_set_age(calls->options.syncs, calls->options.worker, oldest_us);
-    round_fit(&calls->round, n_of);
-    calls->round.n_early = calls->round.bits == 0 ? calls->round.n : 0;
-    calls->round.next = 0;
-    calls->round.end = calls->book.n_used;
-    calls->round.begun_at = calls_now(calls);
+    round->n_of[calls->needs[idx]]++;
+}
+
+/* A few at a time, lest requests wait. */
+static void round_weigh(struct sync_calls *calls)
+{
+    struct round *round = &calls->round;
+    for (unsigned n = 0; n < SYNC_CALLS_WEIGHED && round->next < round->end; n++) {
+        weigh(calls, round->next++);
+    }
+    if (round->next == round->end) {
+        syncs_set_age(calls->options.syncs, calls->options.worker, round->oldest_us);
+        round_fit(round);
+        round->is_weighed = true;
+        round->next = 0;
+    }
 }
 
 /* Whether the round has room for a note. */
@@ -196,10 +219,15 @@ static void on_round(struct seam_timer *timer)
 {
     struct round *round = CONTAINER_OF(timer, struct round, timer);
     struct sync_calls *calls = CONTAINER_OF(round, struct sync_calls, round);
-    if (round->next == round->end) {
+    if (round->next == round->end && round->is_weighed) {
         round_begin(calls);
     }
-    round_step(calls);
+    if (!round->is_weighed) {
+        round_weigh(calls);
+    }
+    if (round->is_weighed) {
+        round_step(calls);
+    }
     timer->at = round->next < round->end
                     ? instant_add_us(calls_now(calls), SYNC_CALLS_STEP_US)
                     : instant_add_us(round->begun_at,
@@ -374,6 +402,7 @@ struct sync_calls *sync_calls_new(const struct sync_calls_options *options)
     notebook_init(&calls->book);
     courier_init(&calls->courier, &ops, options->seam, options->health);
     calls->round.n_early = SYNC_CALLS_ROUND;
+    calls->round.is_weighed = true;
     calls->round.timer.fire = on_round;
     calls->round.timer.at = instant_add_us(seam_now(options->seam),
                                            syncs_interval_us(options->syncs));

@@ -23,6 +23,7 @@
 enum {
     SYNC_CALLS_ROUND = 2000,
     SYNC_CALLS_STEP = 64,
+    SYNC_CALLS_WEIGHED = 512, /* in a step */
 };
 
 #define SYNC_CALLS_STEP_US  US_PER_MS

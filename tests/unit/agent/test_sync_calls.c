@@ -477,13 +477,28 @@ static void of_more_than_a_round_has_room_for_the_busiest_go_first(void **contex
 static void a_round_goes_in_steps(void **context)
 {
     (void)context;
-    charge_many("", SYNC_CALLS_ROUND);
+    charge_many("", SYNC_CALLS_WEIGHED);
     next_round();
     serve_all();
-    assert_int_equal(n_told(SYNC_CALLS_ROUND), SYNC_CALLS_STEP);
+    assert_int_equal(n_told(SYNC_CALLS_WEIGHED), SYNC_CALLS_STEP);
     fake_seam_pass(&t.seam, SYNC_CALLS_STEP_US);
     serve_all();
-    assert_int_equal(n_told(SYNC_CALLS_ROUND), 2 * SYNC_CALLS_STEP);
+    assert_int_equal(n_told(SYNC_CALLS_WEIGHED), 2 * SYNC_CALLS_STEP);
+}
+
+static void many_are_weighed_in_steps_before_any_is_exchanged(void **context)
+{
+    (void)context;
+    charge_many("", SYNC_CALLS_WEIGHED + 1);
+    assert_true(charge_one("busy", 50));
+    next_round();
+    assert_int_equal(t.seam.n_begun, 0);
+    fake_seam_pass(&t.seam, SYNC_CALLS_STEP_US);
+    serve_all();
+    assert_int_equal(n_told(SYNC_CALLS_WEIGHED), SYNC_CALLS_STEP);
+    whole_round();
+    assert_int_equal(n_told(SYNC_CALLS_WEIGHED + 1), SYNC_CALLS_WEIGHED + 1);
+    assert_int_equal(used("busy"), 50);
 }
 
 /* Counters that were not there when it began are seen to by the next. */
@@ -741,6 +756,7 @@ int main(void)
         X(more_than_a_round_has_room_for_take_turns),
         X(of_more_than_a_round_has_room_for_the_busiest_go_first),
         X(a_round_goes_in_steps),
+        X(many_are_weighed_in_steps_before_any_is_exchanged),
         X(a_counter_of_later_waits_for_the_next_round),
         X(counters_of_as_many_slots_are_exchanged_in_one_round_too),
         X(a_node_that_is_silent_does_not_hold_up_others),
