@@ -102,7 +102,7 @@ static void make_world(void)
     int64_t rate = 2 + (int64_t)below(is_leased ? 2000 : 200);
     const struct limit limits[] = {
         sliding(rate, US_PER_S),
-        bucket(rate, 2 + (int64_t)below(40), US_PER_S), /* one is soon full */
+        bucket(rate, is_leased ? rate : 2 + (int64_t)below(40), US_PER_S),
         fixed(rate, US_PER_S),
     };
     t.n_hosts = 1 + (unsigned)below(HOSTS_MAX);
