@@ -23,6 +23,7 @@ struct lease_calls {
     struct lease_calls_options options;
     struct courier courier;
     struct seam_timer sweep;
+    uint32_t next;                             /* note that the sweep goes on with */
     struct notebook book;                      /* of pools with orders, or watched */
     struct lease_order orders[NOTEBOOK_NOTES]; /* the last of each */
     bool is_leaving[NOTEBOOK_NOTES];           /* returns what it gets */
@@ -264,17 +265,34 @@ static void look_after(struct lease_calls *calls, uint32_t idx)
     }
 }
 
+/* A few at a time, lest requests wait, and as far as there is room for calls.
+ * @return whether all have been seen to */
+static bool sweep_step(struct lease_calls *calls, struct instant now)
+{
+    unsigned n = 0;
+    while (calls->next < calls->book.n_used) {
+        struct instant at = calls->book.look_at[calls->next];
+        bool is_due = at.us != 0 && instant_diff_us(now, at) >= 0;
+        if (is_due && (n == LEASE_CALLS_STEP || !courier_has_room(&calls->courier))) {
+            return false;
+        }
+        if (is_due) {
+            look_after(calls, calls->next);
+            n++;
+        }
+        calls->next++;
+    }
+    calls->next = 0;
+    return true;
+}
+
 static void on_sweep(struct seam_timer *timer)
 {
     struct lease_calls *calls = CONTAINER_OF(timer, struct lease_calls, sweep);
     struct instant now = seam_now(calls->options.seam);
-    for (uint32_t i = 0; i < calls->book.n_used; i++) {
-        struct instant at = calls->book.look_at[i];
-        if (at.us != 0 && instant_diff_us(now, at) >= 0) {
-            look_after(calls, i);
-        }
-    }
-    timer->at = instant_add_us(now, LEASE_CALLS_SWEEP_US);
+    bool is_over = sweep_step(calls, now);
+    timer->at = instant_add_us(now,
+                               is_over ? LEASE_CALLS_SWEEP_US : LEASE_CALLS_STEP_US);
     seam_timer_set(calls->options.seam, timer);
 }
 
@@ -282,8 +300,13 @@ void lease_calls_return(struct lease_calls *calls)
 {
     for (uint32_t i = 0; i < calls->book.n_used; i++) {
         calls->is_leaving[i] = true;
-        if (calls->book.look_at[i].us != 0) {
+        if (calls->book.look_at[i].us == 0) {
+            continue;
+        }
+        if (courier_has_room(&calls->courier)) {
             look_after(calls, i);
+        } else { /* soon */
+            calls->book.look_at[i] = seam_now(calls->options.seam);
         }
     }
     courier_go(&calls->courier);

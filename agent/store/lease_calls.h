@@ -18,6 +18,11 @@
 #include "agent/store/leases.h"
 #include "agent/store/seam.h"
 
+enum {
+    LEASE_CALLS_STEP = 128, /* pools looked after in a step, where more are due */
+};
+
+#define LEASE_CALLS_STEP_US  US_PER_MS
 #define LEASE_CALLS_SWEEP_US (50 * US_PER_MS) /* how often pools are looked after */
 
 /* A lease that comes late still saves calls of a node that is too slow for them. */

@@ -310,6 +310,50 @@ static void what_is_over_is_reported_in_time(void **context)
     assert_int_equal(t.seam.n_begun, 2); /* once */
 }
 
+/* Pools that hold a block each, taken at one time. */
+static void lease_many(unsigned n)
+{
+    char name[16];
+    for (unsigned i = 0; i < n; i++) {
+        (void)snprintf(name, sizeof(name), "n%u", i);
+        assert_false(spend_one(name, 2 * BLOCK));
+    }
+    settle_down();
+    assert_int_equal(totals().n_out, n * BLOCK);
+}
+
+static void of_many_that_are_over_some_are_reported_in_a_step(void **context)
+{
+    (void)context;
+    lease_many(LEASE_CALLS_STEP + 16);
+    unsigned n_begun = t.seam.n_begun;
+    while (t.seam.n_begun == n_begun) {
+        fake_seam_pass(&t.seam, US_PER_MS);
+    }
+    serve_all();
+    assert_int_equal(totals().n_out, 16 * BLOCK);
+    fake_seam_pass(&t.seam, LEASE_CALLS_STEP_US);
+    serve_all();
+    assert_int_equal(totals().n_out, 0);
+}
+
+/* They wait for calls, not for the next try. */
+static void more_than_there_are_calls_for_are_returned_as_these_end(void **context)
+{
+    (void)context;
+    unsigned n = (COURIER_ROOM + 1) * COURIER_ITEMS_MAX;
+    lease_many(n);
+    lease_calls_return(t.calls);
+    unsigned n_begun = t.seam.n_begun;
+    fake_seam_pass(&t.seam, LEASE_CALLS_SWEEP_US);
+    assert_int_equal(t.seam.n_begun, n_begun);
+    serve_all();
+    assert_int_equal(totals().n_out, COURIER_ITEMS_MAX * BLOCK);
+    fake_seam_pass(&t.seam, LEASE_CALLS_STEP_US);
+    serve_all();
+    assert_int_equal(totals().n_out, 0);
+}
+
 static void a_report_and_an_order_of_one_pool_go_in_two_calls(void **context)
 {
     (void)context;
@@ -509,6 +553,8 @@ int main(void)
         X(what_is_given_back_is_in_the_pool_again),
         X(what_was_reported_is_to_be_given_back_in_redis),
         X(what_is_over_is_reported_in_time),
+        X(of_many_that_are_over_some_are_reported_in_a_step),
+        X(more_than_there_are_calls_for_are_returned_as_these_end),
         X(a_report_and_an_order_of_one_pool_go_in_two_calls),
         X(a_report_that_fails_is_made_again_until_the_lease_ends),
         X(an_answer_that_nobody_hears_strands_nothing),
