@@ -27,17 +27,6 @@ local function read(counter)
     return current == window + 1 and curr or 0, 0, current, ticks - current * per
 end
 
--- Until `weighed x (W - tick) <= room x W` holds, of prev in this window or of curr in the
--- next one.
-local function ticks_to_retry(counter, prev, curr, into, cost)
-    local per = counter[PER]
-    local weighed, room, ticks = prev, counter[SIZE] - curr - cost, -into
-    if room < 0 then
-        weighed, room, ticks = curr, counter[SIZE] - cost, per - into
-    end
-    return weighed <= room and ticks or ticks + per - math.floor(room * per / weighed)
-end
-
 local function take(counter, cost)
     local per, tick_us, size = counter[PER], counter[TICK_US], counter[SIZE]
     local prev, curr, window, into = read(counter)
@@ -46,9 +35,13 @@ local function take(counter, cost)
     local is_allowed = cost == 0 or used + cost * per <= size * per
     local retry_us, text, place = 0, false, 0
     if not is_allowed then
-        local since_tick_us = now - (window * per + into) * tick_us
-        retry_us = cost > size and NEVER
-            or ticks_to_retry(counter, prev, curr, into, cost) * tick_us - since_tick_us
+        -- Until `weighed x (W - tick) <= room x W` holds of prev, or in the next window of curr.
+        local weighed, room, start = prev, size - curr - cost, window * per
+        if room < 0 then
+            weighed, room, start = curr, size - cost, start + per
+        end
+        local tick = weighed <= room and 0 or per - math.floor(room * per / weighed)
+        retry_us = cost > size and NEVER or (start + tick) * tick_us - now
     elseif cost > 0 then
         curr = curr + cost
         used = used + cost * per
