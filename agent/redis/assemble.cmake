@@ -2,14 +2,15 @@
 #
 #   cmake -D NAME=SYMBOL -D OUTPUT=FILE.c -D CLOCK=FILE.lua -D DIR=agent -D BODY=FILE.lua -P assemble.cmake
 #
-# BODY=beat.lua stands on CLOCK alone, the others on all counters: each algorithm becomes the
-# body of a function, which is called when a limit has it; numbered as in enum limit_algorithm.
-# So do the records, for a counter that has some: a call that needs neither pays for neither.
+# BODY=beat.lua stands on CLOCK alone, the others on all counters: each algorithm becomes a
+# branch of a function, which is called once when a limit has it; numbered as in enum
+# limit_algorithm. The records become a function's body, for a counter that has some: a call
+# that needs neither pays for neither.
 #
 # Redis runs a script from its first line at each call, and there a local that functions use
 # is an object, made and thrown away. So constants (`local NAME = ...` in capitals, of numbers
 # and formats) do not stay locals: their values are put where their names stand. Those of an
-# algorithm and of BODY are their own, the others hold from there on.
+# algorithm and of the records are their own, the others hold for all.
 set(algorithms sliding_window token_bucket fixed_window leaky_bucket sliding_log)
 
 # Puts the values of the constants that the script in a variable defines where they are used.
@@ -36,13 +37,15 @@ file(READ ${DIR}/redis/counter.lua counter)
 file(READ ${BODY} body)
 put_constants(records)
 
-set(chain "local function algorithm(number)\n    if false then\n")
+set(chain "local function algorithm(number)\n")
 set(number 0)
+set(if "if")
 foreach(name IN LISTS algorithms)
     file(READ ${DIR}/limit/${name}.lua text)
     put_constants(text)
-    string(APPEND chain "    elseif number == ${number} then\n${text}")
+    string(APPEND chain "    ${if} number == ${number} then\n${text}")
     math(EXPR number "${number} + 1")
+    set(if "elseif")
 endforeach()
 string(APPEND chain "    end\nend\n")
 
