@@ -1,5 +1,7 @@
 #include "agent/decide/text.h"
 
+#include "agent/base.h"
+
 enum {
     TEXT_DIGITS_MAX = 20
 }; /* of UINT64_MAX */
@@ -11,37 +13,24 @@ static const char pairs[] = "0001020304050607080910111213141516171819"
                             "6061626364656667686970717273747576777879"
                             "8081828384858687888990919293949596979899";
 
-static unsigned count_digits(uint64_t number)
-{
-    unsigned n = 1;
-    for (uint64_t power = 10; n < TEXT_DIGITS_MAX && number >= power; power *= 10) {
-        n++;
-    }
-    return n;
-}
-
 void text_add_int64(struct text *text, int64_t value)
 {
-    bool is_negative = value < 0;
-    uint64_t left = is_negative ? 0 - (uint64_t)value : (uint64_t)value;
-    size_t n_digits = count_digits(left);
-    size_t len = n_digits + is_negative;
-    if (text->is_cut || len > text->cap - text->len) {
-        text->is_cut = true;
-        return;
-    }
-    text->len += len;
-    char *at = text->buf + text->len;
+    UNCLEARED char buf[1 + TEXT_DIGITS_MAX];
+    char *const end = buf + sizeof(buf);
+    char *at = end;
+    uint64_t left = value < 0 ? 0 - (uint64_t)value : (uint64_t)value;
     for (; left >= 10; left /= 100) {
-        at -= 2;
-        memcpy(at, pairs + left % 100 * 2, 2);
+        const char *pair = pairs + left % 100 * 2;
+        *--at = pair[1];
+        *--at = pair[0];
     }
-    if (n_digits % 2 == 1) {
+    if (left > 0 || at == end) {
         *--at = (char)('0' + left);
     }
-    if (is_negative) {
+    if (value < 0) {
         *--at = '-';
     }
+    text_add_bytes(text, at, (size_t)(end - at));
 }
 
 void text_rewind(struct text *text, size_t len)
