@@ -348,7 +348,7 @@ bool sync_calls_charge(struct sync_calls *calls, struct store_take *take,
         case SYNC_UNKNOWN:
             *unknown |= bit;
             break;
-        case SYNC_NO_ROOM:
+        case SYNC_UNHELD:
             *unheld |= bit;
             break;
         }

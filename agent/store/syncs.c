@@ -10,6 +10,7 @@ enum {
 
 struct pool {
     bool is_begun;            /* the clock of Redis is known, or guessed */
+    bool is_heard;            /* an exchange has told what Redis has */
     bool is_left;             /* by its watcher, as soon as there is another */
     bool is_sent;             /* an exchange is under way, or nobody heard of it */
     uint32_t watcher;         /* 0: none */
@@ -85,12 +86,14 @@ static void pool_look(struct pool *pool, const struct limit *limit, struct insta
     (void)limit_take(limit, &copy, server_now(pool, limit, now), 0, answer);
 }
 
-static bool pool_may_exchange_early(const struct syncs *syncs, const struct pool *pool,
-                                    struct instant now)
+/* Who is to exchange it early; 0: nobody, it is too early, or done already. */
+static uint32_t exchanger_of(const struct syncs *syncs, const struct pool *pool,
+                             struct instant now)
 {
-    return !pool->is_sent
-           && instant_diff_us(now, pool->exchanged_at)
-                  >= syncs->interval_us / SYNC_EARLY_MAX;
+    bool is_due = !pool->is_sent
+                  && instant_diff_us(now, pool->exchanged_at)
+                         >= syncs->interval_us / SYNC_EARLY_MAX;
+    return is_due ? pool->watcher : 0;
 }
 
 /* There may be enough, but only the next exchange can say more. */
@@ -104,7 +107,7 @@ static void pool_put_off(const struct syncs *syncs, struct pool *pool,
     answer->is_allowed = false;
     answer->remaining = 0;
     answer->retry_us = wait_us > US_PER_MS ? wait_us : US_PER_MS;
-    errand->exchanger = pool_may_exchange_early(syncs, pool, now) ? pool->watcher : 0;
+    errand->exchanger = exchanger_of(syncs, pool, now);
 }
 
 static enum sync_verdict pool_charge(const struct syncs *syncs, struct pool *pool,
@@ -132,10 +135,10 @@ static enum sync_verdict pool_charge(const struct syncs *syncs, struct pool *poo
     return SYNC_ALLOWED;
 }
 
-/* It has been used since it was last exchanged, or has something to exchange. */
+/* It never was exchanged, or was used since, or has something to exchange. */
 static bool pool_wants_exchange(const struct pool *pool)
 {
-    return pool->is_sent || pool->delta > 0
+    return !pool->is_heard || pool->is_sent || pool->delta > 0
            || instant_diff_us(pool->used_at, pool->exchanged_at) >= 0;
 }
 
@@ -157,12 +160,29 @@ static bool pool_is_cut_off(const struct syncs *syncs, const struct pool *pool,
     return instant_diff_us(now, pool->exchanged_at) > lost_us(syncs);
 }
 
+static enum sync_verdict pool_decide(const struct syncs *syncs, struct pool *pool,
+                                     const struct sync_caller *caller,
+                                     struct store_charge *charge,
+                                     struct sync_errand *errand)
+{
+    if (pool_is_cut_off(syncs, pool, caller->now)) {
+        return SYNC_UNKNOWN;
+    }
+    /* All may be spent: no part of a limit is to pass again when a host starts, or a pool
+     * was pushed out. */
+    if (!pool->is_heard && charge->cost > 0) {
+        errand->exchanger = exchanger_of(syncs, pool, caller->now);
+        return SYNC_UNHELD;
+    }
+    return pool_charge(syncs, pool, caller, charge, errand);
+}
+
 enum sync_verdict syncs_charge(struct syncs *syncs, const struct table_key *key,
                                const struct sync_caller *caller,
                                struct store_charge *charge, struct sync_errand *errand)
 {
     struct instant now = caller->now;
-    enum sync_verdict verdict = SYNC_NO_ROOM;
+    enum sync_verdict verdict = SYNC_UNHELD;
     struct table_set *set = table_lock(&syncs->table, key);
     struct pool *pool = table_use(&syncs->table, set, key, now);
     errand->exchanger = 0;
@@ -173,9 +193,7 @@ enum sync_verdict syncs_charge(struct syncs *syncs, const struct table_key *key,
             pool_begin(syncs, pool, now);
         }
         pool->used_at = now;
-        verdict = pool_is_cut_off(syncs, pool, now)
-                      ? SYNC_UNKNOWN
-                      : pool_charge(syncs, pool, caller, charge, errand);
+        verdict = pool_decide(syncs, pool, caller, charge, errand);
     }
     table_unlock(set);
     return verdict;
@@ -293,6 +311,7 @@ static void pool_take_over(struct syncs *syncs, struct pool *pool,
     int64_t before = remaining(limit, &pool->state, server_now(pool, limit, now));
     pool->ahead_us = instant_diff_us(news->server, now);
     struct instant then = server_now(pool, limit, now);
+    pool->is_heard = true;
     pool->known = news->state;
     pool->state = news->state;
     if (pool->delta > 0) {
@@ -328,7 +347,7 @@ struct sync_held syncs_look(struct syncs *syncs, const struct table_key *key,
     struct sync_held held = {0};
     struct table_set *set = table_lock(&syncs->table, key);
     const struct pool *pool = table_find(&syncs->table, set, key);
-    if (pool != NULL && pool->watcher != 0) {
+    if (pool != NULL && pool->watcher != 0 && pool->is_heard) {
         held = (struct sync_held){
             .is_there = true,
             .is_cut_off = pool_wants_exchange(pool)

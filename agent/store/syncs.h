@@ -15,6 +15,9 @@
  *            in use, and sends its exchanges; from one that is about to leave the next one
  *            takes over.
  *
+ *            Until the first exchange of a pool Redis is asked itself: a host that starts, or
+ *            a pool that was pushed out, lets no part of the limit pass again.
+ *
  *            A pool that has wanted an exchange for SYNC_LOST_US in vain is cut off: the
  *            policies of its rules decide, and nothing is counted in it. So it is with one
  *            that no worker can watch.
@@ -45,7 +48,7 @@ enum sync_verdict {
     SYNC_ALLOWED = 0,
     SYNC_REFUSED,
     SYNC_UNKNOWN, /* cut off: policies decide */
-    SYNC_NO_ROOM, /* no pool for it, or nobody to watch it: Redis is to be asked */
+    SYNC_UNHELD, /* not heard of, no pool, or nobody to watch it: Redis is to be asked */
 };
 
 /** Who charges, and when. */
@@ -70,7 +73,7 @@ struct sync_order {
 
 /** What is known here of a counter. */
 struct sync_held {
-    bool is_there;   /* false: nothing, it was not used lately */
+    bool is_there;   /* false: nothing, it was not used lately, or not heard of yet */
     bool is_cut_off; /* policies decide */
     int64_t remaining;
     int64_t unsent; /* charged here, and not known to be in Redis */

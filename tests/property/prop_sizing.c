@@ -430,6 +430,23 @@ static void offer(struct prng *prng, const struct ahead *a, struct fleet *fleet,
     sim_run(fleet->sim, FLEET_DEADLINE_US);
 }
 
+/* As it is after a while: an exchange has told each host of each key. */
+static void hear_of_all(const struct ahead *a, struct fleet *fleet,
+                        const struct fleet_limit *limit)
+{
+    for (unsigned host = 0; host < fleet->n_hosts; host++) {
+        for (int64_t i = 0; i < a->load.n_keys; i++) {
+            char key[16];
+            struct fleet_request request = {0};
+            (void)snprintf(key, sizeof(key), "%u", (unsigned)i);
+            fleet_add(&request, limit, key, 0);
+            fleet_ask(fleet, host, &request);
+            assert_true(request.is_done);
+        }
+    }
+    sim_run(fleet->sim, US_PER_S);
+}
+
 static int64_t ahead_do(struct prng *prng, const struct ahead *a)
 {
     static struct fleet fleet;
@@ -438,6 +455,9 @@ static int64_t ahead_do(struct prng *prng, const struct ahead *a)
     fleet_init_ahead(&fleet, prng_next(prng), a->n_nodes, (unsigned)a->load.n_hosts);
     fleet_limit_init(&limit, &what, "r", false);
     limit.home.kind = a->kind;
+    if (a->kind == STORE_KIND_SYNC) {
+        hear_of_all(a, &fleet, &limit);
+    }
     offer(prng, a, &fleet, &limit, FLEET_WARM_UP);
     int64_t before = n_calls(&fleet);
     offer(prng, a, &fleet, &limit, FLEET_MEASURED);

@@ -345,7 +345,9 @@ static void judge(const struct request *request)
             continue;
         }
         *in_window(counter, counter->admitted, charge->place) += charge->cost;
-        counter->admitted_all += charge->cost;
+        /* Asked of Redis, as before the first exchange, there is nothing to tell. */
+        bool is_asked = charge->home->kind == STORE_KIND_SYNC && !is_at_once;
+        counter->admitted_all += is_asked ? 0 : charge->cost;
         if (is_at_once && charge->home->kind == STORE_KIND_LEASE) {
             check_spent(request, counter, charge);
         }

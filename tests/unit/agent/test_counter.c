@@ -306,7 +306,9 @@ static void what_is_known_of_a_synced_counter_is_said(void **context)
     const struct sync_caller caller = {.now = earlier,
                                        .n_agents = 1,
                                        .can_watch = true};
+    const struct sync_news news = {.server = earlier};
     struct sync_errand errand;
+    struct sync_order order;
     start_redis(f);
     assert_non_null(strstr(show(f, 2, "synced", "user=ann"),
                            "store=sync used=3 remaining=997 reset_ms=2 known=- "
@@ -314,8 +316,13 @@ static void what_is_known_of_a_synced_counter_is_said(void **context)
     struct store_charge charge = charge_of(f, 4, "rl:d:{user=ann}:synced:s60s");
     struct table_key key = syncs_key(f->stores.syncs, &charge);
     assert_int_equal(syncs_charge(f->stores.syncs, &key, &caller, &charge, &errand),
-                     SYNC_ALLOWED);
+                     SYNC_UNHELD);
     assert_true(syncs_watch(f->stores.syncs, &key, 1, earlier));
+    assert_non_null(strstr(show(f, 2, "synced", "user=ann"), " known=- "));
+    assert_true(syncs_begin(f->stores.syncs, &key, 1, false, earlier, &order));
+    syncs_end(f->stores.syncs, &order, charge.limit, &news, earlier);
+    assert_int_equal(syncs_charge(f->stores.syncs, &key, &caller, &charge, &errand),
+                     SYNC_ALLOWED);
     assert_non_null(strstr(show(f, 2, "synced", "user=ann"),
                            " known=999 unsent=1 age_ms=40 counter="));
     f->told.failure = STORE_DOWN;

@@ -35,6 +35,7 @@ static struct {
     uint32_t charged;
     uint32_t unknown;
     uint32_t unheld;
+    bool is_news; /* what no exchange has told of yet is charged */
     unsigned n_served;
     unsigned n_tried;
     unsigned n_names;
@@ -81,6 +82,29 @@ static void take_begin(void)
     t.take = (struct store_take){.now = t.seam.now};
 }
 
+/* Hear that Redis has nothing of a counter, as if it had been used before. */
+static void meet(struct store_charge charge)
+{
+    enum {
+        WATCHER = 1
+    };
+    const struct table_key key = syncs_key(t.syncs, &charge);
+    const struct sync_caller caller = {t.seam.now, 1, true};
+    const struct sync_news news = {.server = t.seam.now};
+    struct sync_errand errand;
+    struct sync_order order;
+    if (syncs_look(t.syncs, &key, charge.limit, t.seam.now).is_there) {
+        return;
+    }
+    charge.cost = 0;
+    if (syncs_charge(t.syncs, &key, &caller, &charge, &errand) == SYNC_ALLOWED) {
+        assert_true(syncs_watch(t.syncs, &key, WATCHER, t.seam.now));
+        assert_true(syncs_begin(t.syncs, &key, WATCHER, false, t.seam.now, &order));
+        syncs_end(t.syncs, &order, charge.limit, &news, t.seam.now);
+        assert_false(syncs_begin(t.syncs, &key, WATCHER, true, t.seam.now, &order));
+    }
+}
+
 static struct store_charge *add(const struct store_home *home,
                                 const struct limit *limit, const char *name,
                                 int64_t cost)
@@ -94,6 +118,9 @@ static struct store_charge *add(const struct store_home *home,
         .cost = cost,
         .source = STORE_UNASKED,
     };
+    if (home == &t.sync && !t.is_news) {
+        meet(*charge);
+    }
     return charge;
 }
 
@@ -183,6 +210,34 @@ static int64_t used(const char *name)
 }
 
 /* --- charges --- */
+
+static void of_what_nothing_was_heard_redis_is_to_be_asked(void **context)
+{
+    (void)context;
+    t.is_news = true;
+    assert_false(charge_one("a", 1));
+    assert_int_equal(t.unheld, 1);
+    assert_int_equal(sync_calls_n_held(t.calls), 1);
+    next_round();
+    assert_int_equal(t.seam.n_begun, 1);
+    serve_all();
+    assert_true(charge_one("a", 30));
+    next_round();
+    serve_all();
+    assert_int_equal(used("a"), 30);
+}
+
+static void it_is_heard_of_before_the_next_round(void **context)
+{
+    (void)context;
+    t.is_news = true;
+    assert_false(charge_one("a", 1));
+    fake_seam_pass(&t.seam, INTERVAL_US / SYNC_EARLY_MAX);
+    assert_false(charge_one("a", 1));
+    fake_seam_pass(&t.seam, COURIER_WAIT_US);
+    serve_all();
+    assert_true(charge_one("a", 1));
+}
 
 static void charges_are_decided_at_once_and_told_in_the_next_round(void **context)
 {
@@ -739,6 +794,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
 #define X(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+        X(of_what_nothing_was_heard_redis_is_to_be_asked),
+        X(it_is_heard_of_before_the_next_round),
         X(charges_are_decided_at_once_and_told_in_the_next_round),
         X(what_is_not_synced_is_left_alone),
         X(a_lenient_charge_refuses_nobody),

@@ -114,6 +114,14 @@ static int64_t exchange(int64_t used)
     return order.delta;
 }
 
+/* Hear that nothing was charged yet. */
+static void meet(void)
+{
+    assert_int_equal(ask_and_watch(0), SYNC_ALLOWED);
+    pass_us(1);
+    (void)exchange(0);
+}
+
 static uint64_t need(void)
 {
     int64_t age_us = 0;
@@ -122,9 +130,42 @@ static uint64_t need(void)
 
 /* --- deciding --- */
 
-static void at_first_a_host_has_its_part_of_the_limit(void **context)
+static void at_first_redis_is_asked(void **context)
+{
+    struct sync_order order;
+    (void)context;
+    assert_int_equal(ask(1), SYNC_UNHELD);
+    assert_true(errand.is_alone);
+    pass_us(1);
+    assert_true(syncs_watch(syncs, &pool, WATCHER, now));
+    assert_true(need() > 0);
+    assert_int_equal(errand.exchanger, 0); /* it has only begun */
+    assert_int_equal(ask(0), SYNC_ALLOWED);
+    pass_us(INTERVAL_US / SYNC_EARLY_MAX);
+    assert_int_equal(ask(1), SYNC_UNHELD);
+    assert_int_equal(errand.exchanger, WATCHER);
+    assert_true(begin(&order));
+    assert_int_equal(order.delta, 0);
+    assert_int_equal(ask(1), SYNC_UNHELD);
+    assert_int_equal(errand.exchanger, 0); /* one is under way */
+    answer(&order, 90);
+    assert_int_equal(pass_ones(), 10);
+}
+
+static void redis_is_not_asked_in_vain_for_long(void **context)
 {
     (void)context;
+    assert_int_equal(ask_and_watch(1), SYNC_UNHELD);
+    pass_us(SYNC_LOST_US);
+    assert_int_equal(ask(1), SYNC_UNHELD);
+    pass_us(1);
+    assert_int_equal(ask(1), SYNC_UNKNOWN);
+}
+
+static void a_host_has_its_part_of_the_limit(void **context)
+{
+    (void)context;
+    meet();
     n_agents = 3;
     assert_int_equal(pass_ones(), 100 / 3);
     assert_false(charge.answer.is_allowed);
@@ -134,6 +175,7 @@ static void at_first_a_host_has_its_part_of_the_limit(void **context)
 static void between_exchanges_it_spends_its_part_of_what_was_left(void **context)
 {
     (void)context;
+    meet();
     n_agents = 4;
     (void)ask_and_watch(1);
     (void)exchange(20);
@@ -145,6 +187,7 @@ static void between_exchanges_it_spends_its_part_of_what_was_left(void **context
 static void one_request_passes_where_anything_is_left(void **context)
 {
     (void)context;
+    meet();
     n_agents = 20;
     (void)ask_and_watch(1);
     (void)exchange(95);
@@ -170,6 +213,7 @@ static void what_is_under_way_counts_as_spent(void **context)
 {
     struct sync_order order;
     (void)context;
+    meet();
     n_agents = 2;
     assert_int_equal(pass_ones(), 50);
     assert_true(begin(&order));
@@ -182,6 +226,7 @@ static void what_is_under_way_counts_as_spent(void **context)
 static void who_has_spent_its_part_waits_for_the_next_exchange(void **context)
 {
     (void)context;
+    meet();
     n_agents = 2;
     assert_int_equal(pass_ones(), 50);
     pass_us(30 * US_PER_MS);
@@ -196,6 +241,7 @@ static void who_has_spent_its_part_waits_for_the_next_exchange(void **context)
 static void who_has_spent_its_part_is_to_exchange_it_early(void **context)
 {
     (void)context;
+    meet();
     n_agents = 2;
     assert_int_equal(pass_ones(), 50);
     assert_int_equal(errand.exchanger, 0); /* it is too early */
@@ -211,6 +257,7 @@ static void no_early_exchange_is_wanted_where_none_would_help(void **context)
 {
     struct sync_order order;
     (void)context;
+    meet();
     n_agents = 2;
     (void)ask_and_watch(1);
     pass_us(INTERVAL_US / 2);
@@ -230,12 +277,8 @@ static void no_early_exchange_is_wanted_where_none_would_help(void **context)
 static void a_charge_stands_in_the_window_of_the_server(void **context)
 {
     (void)context;
-    (void)ask_and_watch(1);
-    (void)exchange(1);
-    pass_us(29 * US_PER_S);
-    (void)ask(1);
-    pool.hi = 5; /* which knows of the clock from others */
-    pass_us(MINUTE_US - 30 * US_PER_S);
+    meet();
+    pass_us(MINUTE_US - SERVER_US);
     assert_int_equal(ask(1), SYNC_ALLOWED);
     assert_int_equal(charge.place, instant_add_us(now, SERVER_US).us / MINUTE_US);
     assert_int_not_equal(charge.place, now.us / MINUTE_US);
@@ -279,7 +322,7 @@ static void a_window_of_the_calendar_is_the_one_of_redis_whatever_clocks_show(
             struct sync_order order;
             pool.lo++; /* another one */
             fill_hours(&calendar, behind * 40 * MINUTE_US);
-            assert_int_equal(ask_and_watch(1), SYNC_ALLOWED);
+            assert_int_equal(ask_and_watch(0), SYNC_ALLOWED);
             assert_true(begin(&order));
             answer_full_hour(&order, (behind + ahead) * 40 * MINUTE_US);
             assert_int_equal(pass_ones(), 0);
@@ -313,6 +356,7 @@ static void what_was_charged_meanwhile_is_not_forgotten(void **context)
 {
     struct sync_order order;
     (void)context;
+    meet();
     (void)ask_and_watch(10);
     assert_true(begin(&order));
     (void)ask(7);
@@ -329,6 +373,7 @@ static void an_exchange_tells_what_was_charged_since_the_last(void **context)
     struct sync_order first;
     struct sync_order second;
     (void)context;
+    meet();
     (void)ask_and_watch(3);
     (void)ask(4);
     assert_true(begin(&first));
@@ -345,6 +390,7 @@ static void an_exchange_that_nobody_heard_of_is_made_again_as_it_was(void **cont
     struct sync_order first;
     struct sync_order again;
     (void)context;
+    meet();
     (void)ask_and_watch(3);
     assert_true(begin(&first));
     (void)ask(4);
@@ -360,6 +406,7 @@ static void an_answer_to_an_earlier_exchange_is_none(void **context)
     struct sync_order first;
     struct sync_order second;
     (void)context;
+    meet();
     (void)ask_and_watch(3);
     assert_true(begin(&first));
     answer(&first, 3);
@@ -378,15 +425,16 @@ static void totals_tell_of_exchanges_and_drift(void **context)
 {
     struct sync_totals totals;
     (void)context;
-    (void)ask_and_watch(10);
+    meet();
+    (void)ask(10);
     (void)exchange(10);
     syncs_read(syncs, &totals);
-    assert_int_equal(totals.n_exchanges, 1);
+    assert_int_equal(totals.n_exchanges, 2);
     assert_int_equal(totals.drift, 0);
     (void)ask(5);
     (void)exchange(45); /* others charged 30 */
     syncs_read(syncs, &totals);
-    assert_int_equal(totals.n_exchanges, 2);
+    assert_int_equal(totals.n_exchanges, 3);
     assert_int_equal(totals.drift, 30);
 }
 
@@ -410,6 +458,7 @@ static void a_pool_that_wants_an_exchange_in_vain_is_cut_off(void **context)
 {
     struct sync_order order;
     (void)context;
+    meet();
     (void)ask_and_watch(1);
     assert_true(begin(&order));
     pass_us(SYNC_LOST_US);
@@ -427,6 +476,7 @@ static void with_long_intervals_it_takes_ten_of_them(void **context)
     (void)context;
     syncs_free(syncs);
     syncs = syncs_new(3 * US_PER_S);
+    meet();
     (void)ask_and_watch(1);
     pass_us(30 * US_PER_S);
     assert_int_equal(ask(1), SYNC_ALLOWED);
@@ -479,9 +529,10 @@ static void a_pool_that_nobody_can_watch_has_no_room(void **context)
 {
     (void)context;
     can_watch = false;
-    assert_int_equal(ask(1), SYNC_NO_ROOM);
+    assert_int_equal(ask(1), SYNC_UNHELD);
     assert_false(errand.is_alone);
     can_watch = true;
+    meet();
     assert_int_equal(ask_and_watch(1), SYNC_ALLOWED);
     can_watch = false; /* another watches it */
     assert_int_equal(ask(1), SYNC_ALLOWED);
@@ -493,10 +544,11 @@ static void a_full_set_has_no_room(void **context)
     (void)context;
     for (uint64_t i = 0; i < TABLE_WAYS; i++) {
         pool.hi = 1 + i;
-        assert_int_equal(ask_and_watch(1), SYNC_ALLOWED);
+        meet();
+        assert_int_equal(ask(1), SYNC_ALLOWED);
     }
     pool.hi = 50;
-    assert_int_equal(ask(1), SYNC_NO_ROOM);
+    assert_int_equal(ask(0), SYNC_UNHELD);
     assert_false(errand.is_alone);
     pool.hi = 3;
     (void)exchange(1);
@@ -504,7 +556,9 @@ static void a_full_set_has_no_room(void **context)
     struct sync_order order;
     assert_false(begin(&order)); /* watched no more */
     pool.hi = 50;
-    assert_int_equal(ask(1), SYNC_ALLOWED);
+    assert_int_equal(ask_and_watch(0), SYNC_ALLOWED);
+    pool.hi = 3;
+    assert_int_equal(ask(0), SYNC_UNHELD); /* pushed out */
 }
 
 /* --- watching --- */
@@ -553,6 +607,7 @@ static void what_was_used_up_before_it_was_idle_is_there_again(void **context)
 {
     struct sync_order order;
     (void)context;
+    meet();
     (void)ask_and_watch(1);
     pass_us(1);
     (void)exchange(100);
@@ -569,7 +624,8 @@ static void a_pool_with_something_to_tell_is_not_idle(void **context)
 {
     struct sync_order order;
     (void)context;
-    (void)ask_and_watch(1);
+    meet();
+    (void)ask(1);
     pass_us(SYNC_IDLE_US + 1);
     assert_true(begin(&order));
     pass_us(SYNC_IDLE_US + 1);
@@ -579,6 +635,7 @@ static void a_pool_with_something_to_tell_is_not_idle(void **context)
 static void who_is_busier_or_waits_longer_needs_it_more(void **context)
 {
     (void)context;
+    meet();
     (void)ask_and_watch(3);
     uint64_t little = need();
     (void)ask(20);
@@ -616,7 +673,8 @@ static void one_who_leaves_exchanges_what_is_left_first(void **context)
 {
     struct sync_order order;
     (void)context;
-    (void)ask_and_watch(5);
+    meet();
+    (void)ask(5);
     assert_true(leave(&order));
     assert_int_equal(order.delta, 5);
     answer(&order, 5);
@@ -630,6 +688,7 @@ static void from_one_who_leaves_the_next_takes_over(void **context)
 {
     struct sync_order order;
     (void)context;
+    meet();
     (void)ask_and_watch(5);
     assert_true(leave(&order));
     (void)ask(3);
@@ -648,6 +707,7 @@ static void one_who_leaves_tells_what_came_meanwhile(void **context)
 {
     struct sync_order order;
     (void)context;
+    meet();
     (void)ask_and_watch(5);
     assert_true(leave(&order));
     can_watch = false;
@@ -665,6 +725,7 @@ static void one_who_leaves_tells_what_came_meanwhile(void **context)
 static void what_is_given_back_is_not_told(void **context)
 {
     (void)context;
+    meet();
     (void)ask_and_watch(5);
     assert_int_equal(ask(30), SYNC_ALLOWED);
     syncs_give_back(syncs, &pool, &charge, now);
@@ -755,7 +816,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
 #define X(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-        X(at_first_a_host_has_its_part_of_the_limit),
+        X(at_first_redis_is_asked),
+        X(redis_is_not_asked_in_vain_for_long),
+        X(a_host_has_its_part_of_the_limit),
         X(between_exchanges_it_spends_its_part_of_what_was_left),
         X(one_request_passes_where_anything_is_left),
         X(nothing_passes_once_nothing_is_left),
