@@ -217,6 +217,17 @@ static void run_decisions_and_acks(struct scene *scene, struct batch *batch)
     run_together(scene, batch, answer_done);
 }
 
+/* ... with the variables that become header fields and a body, too. */
+static void run_decisions_and_fields(struct scene *scene, struct batch *batch)
+{
+    variable_set variables = scene->options.variables;
+    scene->options.variables |= VARIABLE_BIT(VARIABLE_RATELIMIT)
+                                | VARIABLE_BIT(VARIABLE_POLICY)
+                                | VARIABLE_BIT(VARIABLE_PROBLEM);
+    run_decisions_and_acks(scene, batch);
+    scene->options.variables = variables;
+}
+
 static void run_one_by_one(struct scene *scene, struct batch *batch)
 {
     for (unsigned i = 0; i < BATCH; i++) {
@@ -264,10 +275,7 @@ static struct scene *scene_new(unsigned n_rules, int64_t requests, uint64_t n_ke
     scene->n_rules = n_rules;
     scene->now = clock_now();
     prng_init(&scene->prng, n_rules);
-    decide_options_init(&scene->options, variables_default()
-                                             | VARIABLE_BIT(VARIABLE_RATELIMIT)
-                                             | VARIABLE_BIT(VARIABLE_POLICY)
-                                             | VARIABLE_BIT(VARIABLE_PROBLEM));
+    decide_options_init(&scene->options, variables_default());
     scene->options.jitter.permille = 100;
     scene->set = load_set(n_rules, requests);
     scene->decide.set = scene->set;
@@ -340,6 +348,8 @@ enum case_id {
     ALLOW_ACK,
     REFUSE_DECISION,
     REFUSE_ACK,
+    ALLOW_FIELDS,
+    REFUSE_FIELDS,
     ALLOW_ONE_KEY,
     REFUSE_ONE_KEY,
     MATCH_10,
@@ -365,6 +375,10 @@ int main(void)
         [REFUSE_DECISION] = {"refuse, decision", refuse, KEYS, run_decisions, {0}},
         [REFUSE_ACK] =
             {"refuse, decision and ACK", refuse, KEYS, run_decisions_and_acks, {0}},
+        [ALLOW_FIELDS] =
+            {"allow, with header fields", allow, KEYS, run_decisions_and_fields, {0}},
+        [REFUSE_FIELDS] =
+            {"refuse, with header fields", refuse, KEYS, run_decisions_and_fields, {0}},
         [ALLOW_ONE_KEY] =
             {"allow, decision and ACK, one key", allow, 1, run_decisions_and_acks, {0}},
         [REFUSE_ONE_KEY] = {"refuse, decision and ACK, one key",
@@ -392,6 +406,8 @@ int main(void)
     }
     print_ratio("refusing over allowing, with ACK", &cases[REFUSE_ACK],
                 &cases[ALLOW_ACK]);
+    print_ratio("refusing over allowing, with header fields", &cases[REFUSE_FIELDS],
+                &cases[ALLOW_FIELDS]);
     print_ratio("refusing over allowing, with ACK, one key", &cases[REFUSE_ONE_KEY],
                 &cases[ALLOW_ONE_KEY]);
     print_ratio("matching, 1000 rules over 10", &cases[MATCH_1000], &cases[MATCH_10]);
