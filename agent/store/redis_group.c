@@ -2,7 +2,6 @@
  * and then one of them asks for all. A call costs Redis the same whatever it charges, so one
  * counter that is asked for all the time keeps nobody else waiting for long. */
 #include <limits.h>
-#include <string.h>
 
 #include "agent/store/redis_parts.h"
 
@@ -27,28 +26,10 @@ static bool may_be_grouped(const struct context *context)
            && script_may_lease(charge->limit);
 }
 
-static bool is_same_limit(const struct limit *a, const struct limit *b)
+static bool is_same(const struct context *a, const struct context *b)
 {
-    return a->algorithm == b->algorithm && a->requests == b->requests
-           && a->size == b->size && a->per_ticks == b->per_ticks
-           && a->tick_us == b->tick_us && a->max_delay_ticks == b->max_delay_ticks;
-}
-
-static bool is_same(const struct store_charge *a, const struct store_charge *b)
-{
-    return a->cost == b->cost && a->key_bytes == b->key_bytes
-           && memcmp(a->key, b->key, a->key_bytes) == 0
-           && is_same_limit(a->limit, b->limit);
-}
-
-/* Names that are brought into one group by it go by themselves. */
-static unsigned group_of(const struct store_charge *charge)
-{
-    uint64_t hash = charge->key_bytes;
-    for (size_t i = 0; i < charge->key_bytes; i++) {
-        hash = (hash ^ charge->key[i]) * UINT64_C(0x100000001b3); /* FNV-1a */
-    }
-    return (unsigned)((hash >> 32 ^ hash) % REDIS_GROUPS);
+    return a->counter.lo == b->counter.lo && a->counter.hi == b->counter.hi
+           && charge_of(a)->cost == charge_of(b)->cost;
 }
 
 struct context *redis_group_find(struct context *context)
@@ -58,10 +39,11 @@ struct context *redis_group_find(struct context *context)
     if (!may_be_grouped(context)) {
         return NULL;
     }
-    unsigned group = group_of(charge_of(context));
+    context->counter = refusals_counter(redis->refusals, charge_of(context));
+    unsigned group = (unsigned)(context->counter.lo % REDIS_GROUPS);
     struct context *asker = redis->groups[group];
-    if (asker != NULL && !is_same(charge_of(asker), charge_of(context))) {
-        return NULL;
+    if (asker != NULL && !is_same(asker, context)) {
+        return NULL; /* another counter of the same group: it goes by itself */
     }
     context->group = group;
     bool has_time = WAITS * redis->round_trip_us <= redis_time_left_us(take, take->now);

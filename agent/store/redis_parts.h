@@ -90,7 +90,8 @@ struct context {
     unsigned doubt;       /* it asks for all whose counter is in it; REFUSALS_N: none */
     unsigned doubtful_at; /* the charge that is */
     unsigned n_rounds;    /* of askers before it that were allowed */
-    unsigned group;       /* of its counter; REDIS_GROUPS: it goes by itself */
+    struct refusals_counter counter; /* that it asks about; set with the group */
+    unsigned group; /* of its counter; REDIS_GROUPS: it goes by itself */
     unsigned n_members;
     struct ring members;   /* takes that its call asks for, too */
     struct ring followers; /* they wait for its answer */

@@ -10,11 +10,6 @@ enum {
     LIMIT_NUMBERS = 6,
 };
 
-struct hash {
-    uint64_t lo;
-    uint64_t hi;
-};
-
 struct refusal {
     uint64_t hash_lo;
     struct instant at; /* the waits below are from then */
@@ -43,7 +38,8 @@ struct refusals {
 
 _Static_assert((int)REFUSALS_SECRET_BYTES == (int)crypto_shorthash_siphashx24_KEYBYTES,
                "its key");
-_Static_assert(sizeof(struct hash) == crypto_shorthash_siphashx24_BYTES, "128 bits");
+_Static_assert(sizeof(struct refusals_counter) == crypto_shorthash_siphashx24_BYTES,
+               "128 bits");
 
 struct refusals *refusals_new(const uint8_t *secret)
 {
@@ -74,8 +70,8 @@ bool refusals_are_over(const struct refusals *refusals, struct instant now)
 
 /* The limit's numbers are a prefix of fixed length: no two counters have the same bytes.
  * What calendar it follows is in the name. */
-static struct hash hash_counter(const struct refusals *refusals,
-                                const struct store_charge *charge)
+struct refusals_counter refusals_counter(const struct refusals *refusals,
+                                         const struct store_charge *charge)
 {
     UNCLEARED uint8_t bytes[sizeof(int64_t[LIMIT_NUMBERS]) + STORE_NAME_BYTES_MAX];
     const struct limit *limit = charge->limit;
@@ -83,21 +79,21 @@ static struct hash hash_counter(const struct refusals *refusals,
         (int64_t)limit->algorithm, limit->requests, limit->size,
         limit->per_ticks,          limit->tick_us,  limit->max_delay_ticks,
     };
-    struct hash hash;
+    struct refusals_counter counter;
     ENSURE(charge->key_bytes <= STORE_NAME_BYTES_MAX);
     memcpy(bytes, numbers, sizeof(numbers));
     memcpy(bytes + sizeof(numbers), charge->key, charge->key_bytes);
-    (void)crypto_shorthash_siphashx24((uint8_t *)&hash, bytes,
+    (void)crypto_shorthash_siphashx24((uint8_t *)&counter, bytes,
                                       sizeof(numbers) + charge->key_bytes,
                                       refusals->secret);
-    return hash;
+    return counter;
 }
 
 /* Its way in the set; REFUSALS_WAYS: it is not there. */
-static unsigned set_find(const struct set *set, const struct hash *hash)
+static unsigned set_find(const struct set *set, const struct refusals_counter *counter)
 {
     for (unsigned i = 0; i < REFUSALS_WAYS; i++) {
-        if (set->hashes_hi[i] == hash->hi && set->slots[i].hash_lo == hash->lo) {
+        if (set->hashes_hi[i] == counter->hi && set->slots[i].hash_lo == counter->lo) {
             return i;
         }
     }
@@ -157,9 +153,9 @@ static void answer(const struct refusal *refusal, struct store_charge *charge,
 bool refusals_answer(const struct refusals *refusals, struct store_charge *charge,
                      struct instant now, unsigned *doubt)
 {
-    struct hash hash = hash_counter(refusals, charge);
-    unsigned set = (unsigned)(hash.lo % SETS);
-    unsigned way = set_find(&refusals->sets[set], &hash);
+    struct refusals_counter counter = refusals_counter(refusals, charge);
+    unsigned set = (unsigned)(counter.lo % SETS);
+    unsigned way = set_find(&refusals->sets[set], &counter);
     *doubt = REFUSALS_N;
     if (way == REFUSALS_WAYS || charge->cost == 0) {
         return false;
@@ -181,15 +177,15 @@ void refusals_remember(struct refusals *refusals, const struct store_charge *cha
                        struct instant at)
 {
     const struct limit_answer *refused = &charge->answer;
-    struct hash hash = hash_counter(refusals, charge);
-    struct set *set = &refusals->sets[hash.lo % SETS];
-    unsigned way = set_find(set, &hash);
+    struct refusals_counter counter = refusals_counter(refusals, charge);
+    struct set *set = &refusals->sets[counter.lo % SETS];
+    unsigned way = set_find(set, &counter);
     void *asker = way < REFUSALS_WAYS ? set->slots[way].asker : NULL;
     way = way < REFUSALS_WAYS ? way : set_find_first_to_end(set);
     ENSURE(!refused->is_allowed);
-    set->hashes_hi[way] = hash.hi;
+    set->hashes_hi[way] = counter.hi;
     set->slots[way] = (struct refusal){
-        .hash_lo = hash.lo,
+        .hash_lo = counter.lo,
         .at = at,
         .retry_us = refused->retry_us,
         .reset_us = refused->reset_us,

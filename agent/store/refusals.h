@@ -35,9 +35,19 @@ enum {
 
 struct refusals;
 
+/** Which counter it is: 128 bits of a keyed hash. */
+struct refusals_counter {
+    uint64_t lo;
+    uint64_t hi;
+};
+
 /** @param secret  REFUSALS_SECRET_BYTES random bytes, copied */
 MUST_USE struct refusals *refusals_new(const uint8_t *secret);
 void refusals_free(struct refusals *refusals);
+
+/** The counter of a charge: of its limit, and its key, which is its name in Redis. */
+struct refusals_counter refusals_counter(const struct refusals *refusals,
+                                         const struct store_charge *charge);
 
 /** Whether no counter is refused or in doubt any more: costs nothing to find out. */
 bool refusals_are_over(const struct refusals *refusals, struct instant now);
